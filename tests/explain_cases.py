@@ -27,8 +27,8 @@ from edgewise.learn.tasks.registry import settings_of
 from edgewise.learn.tasks.tagging.explainable import EXPLAINABLE as SENTENCES
 from edgewise.learn.tasks.tagging.task import TaggingEncoder, Tags
 from edgewise.learn.tasks.targets import targets_of
-from edgewise.learn.tasks.texts.explainable import EXPLAINABLE as TEXTS
-from edgewise.learn.tasks.texts.task import TextsEncoder
+from edgewise.learn.tasks.text_encoder import TextEncoder
+from edgewise.learn.tasks.texts.task import EXPLAINABLE as TEXTS
 from edgewise.learn.tasks.translation.explainable import EXPLAINABLE as TRANSLATIONS
 
 USUAL = {"target": None, "label": None, "top": None}
@@ -100,7 +100,7 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     tokenizer = Tokenizer.learned([" ".join(WORDS)], "words")
     reader = TextSettings(encoder=encoder, readout=readout)
     output = targets_of(table.rows, np.arange(3), table.rows.columns)
-    encoded = TextsEncoder(tokenizer, "words", len(tokenizer), reader, settings)
+    encoded = TextEncoder(tokenizer, "words", len(tokenizer), reader, settings)
     trained = FittedTable(
         format=settings_of("texts").format,
         encoder=encoded,

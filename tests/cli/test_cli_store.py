@@ -75,7 +75,7 @@ def test_features_are_read_a_few_nodes_at_a_time(tables, monkeypatch):
     monkeypatch.setattr(GraphStore, "feature_rows", feature_rows)
     monkeypatch.setattr("edgewise.learn.readers.store.data.PART", 40)
     for name in ("MAX_BYTES", "MIN_BYTES"):
-        monkeypatch.setattr(f"edgewise.learn.tasks.nodes.stored.{name}", 4 * 8 * 20)
+        monkeypatch.setattr(f"edgewise.learn.readers.store.graph.{name}", 4 * 8 * 20)
     assert train(tables, "--fanouts", "2", "2", "--batch-size", "4") == 0
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 0
     assert len(read) > 100

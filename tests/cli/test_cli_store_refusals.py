@@ -12,7 +12,7 @@ from edgewise.learn.readers.store.data import read_store
 from edgewise.learn.readers.store.layout import MANIFEST, STATE, GraphStore
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
-from edgewise.learn.tasks.nodes.stored_run import stored_nodes_of_run
+from edgewise.learn.tasks.nodes.task import read_data
 from edgewise.learn.training import claim
 
 NODES = "id,label,y,a,b\n" + "".join(
@@ -174,7 +174,7 @@ def test_flags_that_cannot_change_a_store_are_refused(tables):
         graph = {"edge_columns": (), **graph}
         settings = NodeRunSettings(data=(str(tables / "store"),), columns=columns)
         source = type(settings.graph)(**graph)
-        return stored_nodes_of_run(NodeRunSettings(data=settings.data, columns=columns, graph=source))
+        return read_data(NodeRunSettings(data=settings.data, columns=columns, graph=source))
 
     columns = columns_of(target_columns=("label",))
     assert len(run(columns, edge_columns=("from", "to")).rows) == 9

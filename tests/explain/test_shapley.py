@@ -12,7 +12,7 @@ from edgewise.errors import SettingError
 from edgewise.explain.methods import METHODS, chosen_methods, shapley_values
 from edgewise.learn.tasks.graphs.explainable import explain_graph
 from edgewise.learn.tasks.links.explainable import explain_link
-from edgewise.learn.tasks.nodes.explainable import explain_node
+from edgewise.learn.tasks.nodes.task import explain_node
 from edgewise.learn.training.folder import RunFolder
 from explain_cases import (
     SONG,

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from edgewise.cli import predict
 from edgewise.cli.output import check_output
-from edgewise.learn.progress import stage
 from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.training.folder import RunFolder
 
@@ -27,9 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_output(arguments, (".npz",))
     task, request = task_of(RunFolder.finished(arguments.folder)), predict.request_of(arguments)
     request.require_only(task)
-    with stage(f"reading {request.data}"):
-        trained, table = task.read(request)
-    trained.threads = request.threads
+    trained, table = task.read(request)
 
     import numpy as np
 

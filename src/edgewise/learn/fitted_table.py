@@ -74,10 +74,6 @@ class TableEncoder(Protocol[Rows_contra]):
     def rows_per_batch(self) -> int:
         """Rows that are computed together where no gradient is wanted."""
 
-    @property
-    def max_tokens(self) -> int | None:
-        """Tokens of a row that the network reads; None where rows are not texts."""
-
 
 @runtime_checkable
 class ComparesRows(Protocol[Rows_contra]):
@@ -354,11 +350,6 @@ class FittedTable(Fitted[T, Targets]):
             text_of_row = dict(zip(rows.tolist(), texts, strict=True))
             columns["new"] = [text_of_row.get(row, "") for row in range(len(data.rows))]
         return columns
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Tokens of a row that the models read; None where rows are not texts."""
-        return self.encoder.max_tokens
 
     def check_coverage(self, coverage: float | None) -> None:
         """Raise SettingError unless the intervals of a prediction can have a coverage; None is the usual one."""

@@ -115,7 +115,8 @@ def without_node(table, node):
 def test_effects_are_those_of_graphs_without_the_node(model, is_directed):
     trained, table = made(model=model, is_directed=is_directed, members=2)
     found = explain_edge(trained, table, 5, label="1")
-    (sender, receiver), name = table.ends(np.array([5]))[0], {str(node): node for node in range(20)}
+    (sender,), (receiver,) = (nodes.tolist() for nodes in table.ends(np.array([5])))
+    name = {str(node): node for node in range(20)}
     assert (found.center, found.other_end) == (0, 1)
     assert [unit.name for unit in found.units[:2]] == [str(sender), str(receiver)]
     assert found.title == f"{sender} {'→' if is_directed else '–'} {receiver}"

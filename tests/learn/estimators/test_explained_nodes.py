@@ -13,7 +13,7 @@ from edgewise.learn.estimators import NodeClassifier
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.tasks import graph_explainable as explaining
 from edgewise.learn.tasks.explained import Explained
-from edgewise.learn.tasks.nodes.explainable import explain_node
+from edgewise.learn.tasks.nodes.task import explain_node
 from edgewise.learn.tasks.subgraph import NodePerturbation, Subgraph, border_of
 from explain_cases import node_model
 from type_cases import arrays_of, debate

@@ -4,7 +4,7 @@ import pytest
 
 from edgewise.learn.tasks.graphs.explainable import explain_graph
 from edgewise.learn.tasks.links.explainable import explain_link
-from edgewise.learn.tasks.nodes.explainable import explain_node
+from edgewise.learn.tasks.nodes.task import explain_node
 from explain_cases import (
     SONG,
     explain_prompt,

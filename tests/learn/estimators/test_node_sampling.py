@@ -10,7 +10,7 @@ from edgewise.learn.estimators.nodes import NODES
 from edgewise.learn.estimators.row_methods import data_of
 from edgewise.learn.networks import chunks
 from edgewise.learn.networks.graph_layers import layers_for
-from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
+from edgewise.learn.tasks.sampled import GraphSampler, SampledLoader
 from type_cases import NUM_AUTHORS, arrays_of, debate
 
 EXTENDED = {"expander_degree": 4, "laplacian_positions": 2, "random_walk_positions": 2}
@@ -35,7 +35,7 @@ def outputs(classifier, fanouts, data, *parts, **options):
     (member,) = trained.members
     with torch.no_grad():
         whole = member.eval()(batches.batch(rows))
-        loader = SampledLoader(batches, GraphSampler(batches.graph, fanouts, 3), rows, 7, seed=3)
+        loader = SampledLoader(batches, GraphSampler(batches.graph, fanouts, 3).sample, rows, 7, seed=3)
         loader.epoch = 2
         order = np.random.default_rng([3, 2]).permutation(rows) - NUM_AUTHORS
         found = torch.cat([member(batch) for batch in loader])

@@ -16,8 +16,9 @@ from edgewise.learn.companions.word_counts import WordCounts
 from edgewise.learn.estimators.parameters import changed_values
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.companions import FittingRows
+from edgewise.learn.tasks.text_encoder import COUNTS_OF_WORDS
 from edgewise.learn.tasks.texts.settings import SETTINGS
-from edgewise.learn.tasks.texts.task import COUNTS_OF_WORDS, TASK
+from edgewise.learn.tasks.texts.task import TASK
 from review_tables import reviews
 
 SMALL = {"model_dim": 16, "num_heads": 2, "epochs": 12, "learning_rate": 3e-3, "batch_size": 16}
@@ -102,7 +103,7 @@ def test_words_are_counted_in_rows_of_some_weight(tmp_path, monkeypatch):
         learned.append((len(texts), weights.tolist()))
         return WordCounts.learned(names, texts, targets, weights, loss)
 
-    monkeypatch.setattr("edgewise.learn.tasks.texts.task.WordCounts", SimpleNamespace(learned=counted))
+    monkeypatch.setattr("edgewise.learn.tasks.text_encoder.WordCounts", SimpleNamespace(learned=counted))
     splits = prepared.splits
     fresh = COUNTS_OF_WORDS.fit(
         prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, 0, TASK.loss(prepared))

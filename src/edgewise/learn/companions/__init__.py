@@ -13,7 +13,7 @@ COMPANIONS: "Registry[Any]" = Registry(
     {
         FOREST: "edgewise.learn.tasks.molecules.companions:FOREST_OF_CLASSES",
         GAUSSIAN_PROCESS: "edgewise.learn.tasks.molecules.companions:PROCESS_OF_NUMBERS",
-        WORD_COUNTS: "edgewise.learn.tasks.texts.task:COUNTS_OF_WORDS",
+        WORD_COUNTS: "edgewise.learn.tasks.text_encoder:COUNTS_OF_WORDS",
     },
     "edgewise.learn.tasks.companions:CompanionKind",
 )

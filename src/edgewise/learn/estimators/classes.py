@@ -2191,8 +2191,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
             attention.
         num_bases: Matrices that the relations of model rgcn share; None gives each its own.
         aggregation: How model sage joins the neighbors of a node.
-        feature_scale: Features in units of their spread over all nodes (standard), as fractions of their sum over the
-            node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
+        feature_scale: Features of nodes in units of their spread over all nodes (standard), as fractions of their sum
+            over the node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
         fanouts: Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
             batch_size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions
             always do.
@@ -2624,8 +2624,8 @@ class NodeRegressor(RegressorMixin, Estimator):
             attention.
         num_bases: Matrices that the relations of model rgcn share; None gives each its own.
         aggregation: How model sage joins the neighbors of a node.
-        feature_scale: Features in units of their spread over all nodes (standard), as fractions of their sum over the
-            node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
+        feature_scale: Features of nodes in units of their spread over all nodes (standard), as fractions of their sum
+            over the node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
         fanouts: Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
             batch_size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions
             always do.

@@ -4,7 +4,7 @@ import numpy as np
 
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.graph_input import GraphEdges, missing_of, plain
+from edgewise.learn.estimators.graph_input import GraphEdges, plain
 from edgewise.learn.estimators.graph_rows import (
     graph_inputs,
     names_of_graph,
@@ -25,7 +25,7 @@ from edgewise.learn.tasks.edges.task import TABLE, TASK, EdgeEncoder, explain_ed
 
 def training_data(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns) -> EdgeData:
     """All edges of the graph, to train on."""
-    missing = missing_of(job.feature_scale)
+    missing = job.scaling.missing
     return edges_from_arrays(
         *_features_and_edges(inputs, missing),
         columns.targets,

@@ -236,11 +236,6 @@ class GraphEdges(GraphNodes):
     row_noun = "edges"
 
 
-def missing_of(feature_scale: str) -> str:
-    """What is done with NaN among the features of nodes: those that are not scaled by their spread are not filled."""
-    return "drop" if feature_scale in ("rows", "none") else "impute"
-
-
 def written_names(names: Sequence[object]) -> tuple[str, ...]:
     """The names of nodes as text.
 

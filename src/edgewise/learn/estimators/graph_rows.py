@@ -28,7 +28,7 @@ from edgewise.learn.estimators.state import Estimator, Names, warn_caller
 if TYPE_CHECKING:
     from edgewise.learn.fitted_table import FittedTable
     from edgewise.learn.tasks.edges.task import EdgeEncoder
-    from edgewise.learn.tasks.nodes.encoder import NodeEncoder
+    from edgewise.learn.tasks.nodes.task import NodeEncoder
 
 
 def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, object, ExtraInputs], Inputs]:

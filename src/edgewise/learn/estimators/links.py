@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.graph_input import is_graph, missing_of, node_number, plain_nodes
+from edgewise.learn.estimators.graph_input import is_graph, node_number, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, without_none
@@ -55,7 +55,7 @@ def fit(
     learn_names(estimator, {"X": X, **extra_inputs}, getattr(X, "column_names", {}))
 
     is_directed = job.graph.directed
-    graph = graph_of(X, extra_inputs, is_directed, estimator.column_names_, missing_of(job.feature_scale))
+    graph = graph_of(X, extra_inputs, is_directed, estimator.column_names_, job.scaling.missing)
     warn_of_ignored_edges(job.model, graph.edges.features.shape[1])
     links = Links.of(graph.edges, len(graph), is_directed)
     if splits is None:

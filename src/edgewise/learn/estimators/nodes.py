@@ -3,7 +3,7 @@
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.graph_input import GraphNodes, missing_of
+from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.graph_rows import (
     graph_inputs,
     names_of_graph,
@@ -17,15 +17,13 @@ from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, Trai
 from edgewise.learn.estimators.state import Estimator
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.nodes import NodeData, nodes_from_arrays
-from edgewise.learn.tasks.nodes.encoder import NodeEncoder
-from edgewise.learn.tasks.nodes.explainable import explain_node
 from edgewise.learn.tasks.nodes.settings import DEFAULT_TYPED_MODEL, NodeRunSettings
-from edgewise.learn.tasks.nodes.task import TABLE, TASK
+from edgewise.learn.tasks.nodes.task import TABLE, TASK, NodeEncoder, explain_node
 
 
 def training_data(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumns) -> NodeData:
     """All nodes of the graph, to train on."""
-    missing = missing_of(job.feature_scale)
+    missing = job.scaling.missing
     return nodes_from_arrays(
         **inputs.graph_rows.arrays(missing),
         targets=columns.targets,

@@ -97,7 +97,7 @@ def _warn_of_doubts(
 ) -> None:
     """Warn of what speaks against predictions: texts that are cut, unknown words, numbers that are filled."""
     trained, rows = estimator.trained, adapter.task.rows
-    notes = [] if rows is None else rows.tally(trained, data).notes(trained.max_tokens)
+    notes = [] if rows is None else rows.tally(trained, data).notes
 
     doubtful = [row for row, status in enumerate(statuses) if status != OK and status.startswith(OK)]
     if doubtful and not notes:

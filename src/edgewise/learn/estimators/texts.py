@@ -9,8 +9,9 @@ from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.texts.data import TextData, texts_from_arrays
 from edgewise.learn.tables.read import Values
+from edgewise.learn.tasks.text_encoder import TextEncoder
 from edgewise.learn.tasks.texts.settings import TextRunSettings
-from edgewise.learn.tasks.texts.task import TABLE, TASK, TextsEncoder
+from edgewise.learn.tasks.texts.task import TABLE, TASK
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -28,7 +29,7 @@ def training_data(job: TextRunSettings, inputs: Inputs, columns: TrainingColumns
     )
 
 
-def prediction_data(trained: FittedTable[TextsEncoder], inputs: Inputs) -> TextData:
+def prediction_data(trained: FittedTable[TextEncoder], inputs: Inputs) -> TextData:
     """The texts, to predict; an empty one keeps its place."""
     read, expected = texts_from_arrays(texts_from_cells(inputs.X)), len(trained.columns.text_columns)
     if (count := len(read.rows.columns.text_columns)) != expected:

@@ -20,6 +20,9 @@ from edgewise.learn.settings import (
     spelled,
 )
 
+RELATIONAL = f"take --model {' or '.join(name for name, spec in LAYERS.items() if spec.is_relational)}"
+"""The remedy where a model ignores types of nodes and edges."""
+
 
 @dataclass(frozen=True)
 class NodeSettings:

@@ -1,10 +1,10 @@
 """The rows of a data set: targets, weights, and the reasons why rows cannot be used."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
@@ -128,6 +128,8 @@ class Rows:
 
 class Data(Protocol):
     """A data set with a row for each thing that is predicted: molecules, texts, the nodes or edges of a graph."""
+
+    __dataclass_fields__: "ClassVar[dict[str, Field[object]]]"
 
     @property
     def rows(self) -> Rows:

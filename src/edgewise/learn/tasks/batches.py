@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float32
 from torch import nn
 
-from edgewise.graph import Batch, Graph
+from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.fitted_table import PrecomputedModel
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import TargetScaler
@@ -46,6 +46,21 @@ class RowBatches:
         if scale is not None and targets.shape[1]:
             targets = scale.transform(targets)
         return cls(batch, targets.astype(np.float32), rows.weights.astype(np.float32), graph, precomputed_model)
+
+    @classmethod
+    def of_nodes(
+        cls,
+        rows: Rows,
+        scale: TargetScaler | None,
+        graph: Graph,
+        precomputed_model: Callable[[nn.Module, np.ndarray, str], PrecomputedModel] | None = None,
+    ) -> Self:
+        """The same of rows that are the nodes of one graph."""
+
+        def batch(numbers: np.ndarray) -> Batch:
+            return Batch(graph, Supervision(nodes=torch.from_numpy(np.asarray(numbers, dtype=np.int64))))
+
+        return cls.of(rows, scale, batch, graph, precomputed_model)
 
     def training_batch(self, rows: np.ndarray) -> BatchLike:
         """Rows to learn from."""

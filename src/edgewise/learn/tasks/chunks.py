@@ -53,6 +53,8 @@ class Tally:
     """Those that lack numbers, which were filled."""
     num_cut: int = 0
     """Texts that are longer than the model reads."""
+    context: int = 0
+    """Tokens of a text that the model reads."""
     num_tokens: int = 0
     """Tokens of all texts."""
     num_unknown: int = 0
@@ -62,9 +64,10 @@ class Tally:
 
     def __add__(self, other: "Tally") -> "Tally":
         """Both together; of a molecule that is in both, the first writing counts."""
-        names = [field.name for field in fields(self) if field.name != "conformers"]
+        names = [field.name for field in fields(self) if field.name.startswith("num_")]
         sums = {name: getattr(self, name) + getattr(other, name) for name in names}
-        return Tally(**sums, conformers={**self.conformers, **other.conformers, **self.conformers})
+        conformers = {**self.conformers, **other.conformers, **self.conformers}
+        return Tally(**sums, context=max(self.context, other.context), conformers=conformers)
 
     @property
     def summary(self) -> str:
@@ -78,19 +81,16 @@ class Tally:
             summary += f", {self.num_filled:,} of them with missing numbers {FILLED}"
         return summary + unpredicted(self.num_rows - self.num_predicted)
 
-    def notes(self, max_tokens: int | None) -> list[str]:
-        """What else should be known of the rows, a line each.
-
-        Args:
-            max_tokens: those of a row that the model reads; None where rows are not texts.
-        """
+    @property
+    def notes(self) -> list[str]:
+        """What else should be known of the rows, a line each."""
         lines = []
         if self.conformers:
             from edgewise.learn.readers.molecules.conformer import conformer_note
 
             lines.append(f"conformers: {conformer_note(*zip(*self.conformers.values(), strict=True))}")
         if self.num_cut:
-            lines.append(cut_note(self.num_cut, str(max_tokens)))
+            lines.append(cut_note(self.num_cut, str(self.context)))
         if warning := coverage_note(self.num_unknown, self.num_tokens):
             lines.append(warning)
         return lines
@@ -198,7 +198,7 @@ def read_rows(task: RowTask[Trained, Read], request: PredictRequest) -> tuple[Tr
     """The trained ensemble and the whole table, with the notes of it."""
     trained, columns = task.opened(request)
     data = task.from_cells(trained, columns, task.chunks(request, columns).whole(), strict=request.strict)
-    for line in task.tally(trained, data).notes(trained.max_tokens):
+    for line in task.tally(trained, data).notes:
         note(line)
     return trained, data
 
@@ -216,7 +216,7 @@ def predictions(
             tally += chunk.tally
             yield content, tally.summary
             current.done = tally.num_rows
-    for line in tally.notes(predictor.trained.max_tokens):
+    for line in tally.notes:
         note(line)
     note_empty_intervals(predictor.trained, request)
 

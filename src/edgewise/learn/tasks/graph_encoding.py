@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import torch
@@ -11,26 +11,24 @@ import torch.nn.functional as F
 from edgewise.errors import DataError
 from edgewise.graph import Graph, SparseFeatures
 from edgewise.learn.files import JsonObject
-from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_edge_inputs
 from edgewise.learn.outputs import scatter_rows
+from edgewise.learn.readers.graphs.edge_data import EdgeData
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.lost import NOWHERE, hops_to_lost
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
+from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
+from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScaler
 from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
+from edgewise.learn.tasks.graph_settings import FeatureScaling
+from edgewise.learn.tasks.graph_types import with_types
 from edgewise.learn.tasks.table_notes import names_of_features
-from edgewise.neighborhood import Edges
-
-if TYPE_CHECKING:
-    from edgewise.learn.readers.graphs.edge_data import EdgeData
-    from edgewise.learn.readers.graphs.nodes import NodeData
-    from edgewise.learn.tasks.edges.settings import EdgeRunSettings
-    from edgewise.learn.tasks.nodes.settings import NodeRunSettings
+from edgewise.neighborhood import EDGE_TYPES, Edges, extend_edges
 
 WHOLE_GRAPH = 1 << 40
 """Rows that are computed together where each batch is the whole graph."""
@@ -64,35 +62,37 @@ class GraphEncoding:
     @classmethod
     def fit(
         cls,
-        settings: "NodeRunSettings | EdgeRunSettings",
-        data: "NodeData | StoredNodeData | EdgeData",
+        data: NodeData | StoredNodeData | EdgeData,
         nodes: NodeFeatures | StoredFeatures,
-        edges: EdgeList | None,
+        settings: NodeSettings,
+        graph: GraphSource,
+        scaling: FeatureScaling,
         types: GraphTypes | None = None,
     ) -> Self:
         """The scales of all nodes, which are all seen in training, as the model is trained on the whole graph.
 
         Args:
-            settings: of the run.
-            data: the rows.
+            data: the rows, and the edges.
             nodes: the features of the nodes.
-            edges: between the nodes; None where a store has them.
+            settings: of the layers.
+            graph: how the edges were read.
+            scaling: how features are scaled.
             types: of nodes and edges.
         """
-        scale, scaler = scale_of(nodes, settings.feature_scale, types)
-        if adds_degrees := lacks_features(scaler, nodes, edges):
-            scale, scaler = scale_of(with_degrees(nodes, edges), settings.feature_scale)
+        scale, scaler = scale_of(nodes, scaling.feature_scale, types)
+        if adds_degrees := lacks_features(scaler, nodes, data.edges):
+            scale, scaler = scale_of(with_degrees(nodes, data.edges), scaling.feature_scale)
         return cls(
             columns=replace(data.rows.columns, missing="impute" if fills(scaler) else "drop"),
-            settings=settings.model,
-            graph=settings.graph,
+            settings=settings,
+            graph=graph,
             feature_scale=scale,
             scaler=scaler,
             num_columns=nodes.shape[1],
             adds_degrees=adds_degrees,
             has_degrees=data.has_degrees,
             categories=data.categories,
-            edge_categories=data.edge_categories if isinstance(data, StoredNodeData) else data.edges.categories,
+            edge_categories=data.edge_categories,
         )
 
     @property
@@ -119,6 +119,28 @@ class GraphEncoding:
         assert isinstance(all_features, NodeFeatures)
         return scaled(all_features, self.feature_scale, self.scaler, types)
 
+    def to_graph(
+        self, nodes: NodeFeatures, edges: EdgeList, messages: EdgeList, types: GraphTypes | None = None
+    ) -> Graph:
+        """A graph in the units of the layers, with the loops, positions and further edges that they read.
+
+        Args:
+            nodes: the features of its nodes, as they stand in the file.
+            edges: between them, as they stand there.
+            messages: those along which messages go, with features as the layers read them.
+            types: of nodes and edges.
+        """
+        settings, positions = self.settings, None
+        counts = settings.laplacian_positions, settings.random_walk_positions
+        if any(counts):
+            from edgewise.learn.readers.graphs.position import positions_of
+
+            positions = positions_of(messages, nodes.shape[0], *counts)
+        graph = graph_of(self.scaled(nodes, edges, types), messages, settings.has_loops, positions)
+        if settings.is_extended:
+            graph = extended(graph, settings)
+        return graph if types is None else with_types(graph, types)
+
     def names_of_features(self) -> list[str]:
         """The names of the features of nodes, those of words last."""
         words = [f"{column!r} {word!r}" for column, vocabulary in self.categories.items() for word in vocabulary]
@@ -141,10 +163,22 @@ class GraphEncoding:
         hops = self.hops_to_lost(edges, num_nodes)
         return scatter_rows(np.minimum(*(hops[end] for end in ends)), rows, num_rows, NOWHERE)
 
-    def check(self) -> None:
-        """Raise DataError unless the fields fit each other."""
+    def check(self, sizes: NodeSizes, types: TypeNames | None = None) -> None:
+        """Raise DataError unless the fields fit each other, the sizes of the model and the types that it knows."""
         check_categories("categories", self.categories, self.columns.category_columns)
         check_categories("edge_categories", self.edge_categories, self.graph.edge_category_columns)
+        scaler, count = self.scaler, self.num_columns
+        fits = (scaler is not None) == (self.feature_scale == "standard") and count >= 0
+        if types is not None:
+            fits = fits and all(0 <= column < count for of_type in types.features for column in of_type)
+        if isinstance(scaler, ColumnScaler):
+            num_scaled = count + 2 * self.adds_degrees
+            fits = fits and (len(scaler.mean), scaler.num_features) == (num_scaled, sizes.num_features)
+        if isinstance(scaler, TypeScaler):
+            widths = [len(of_type.mean) for of_type in scaler.scalers]
+            fits = fits and types is not None and widths == [len(of_type) for of_type in types.features]
+        if not fits:
+            raise DataError("feature_scale, scaler, num_columns, sizes and types do not fit each other.")
 
 
 def with_degrees(features: NodeFeatures | StoredFeatures, edges: EdgeList | None) -> NodeFeatures | StoredFeatures:
@@ -202,9 +236,11 @@ def scaled_edges(edges: EdgeList, scaler: ColumnScaler, settings: NodeSettings) 
     return scaler.transform(edges.features.astype(np.float64)).astype(np.float32)
 
 
-def num_edge_features(edges: EdgeList, scaler: ColumnScaler, settings: NodeSettings) -> int:
-    """How many features of an edge the layers read where they are scaled; a weight is not."""
-    return edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features
+def num_scaled_edge_inputs(edges: EdgeList, scaler: ColumnScaler, settings: NodeSettings) -> int:
+    """Features of an edge that the layers read where they are scaled; a weight is not."""
+    return num_edge_inputs(
+        edges.features.shape[1] if settings.spec.reads_edge_weights else scaler.num_features, settings
+    )
 
 
 def graph_of(
@@ -255,6 +291,33 @@ def filled_edges(edges: EdgeList, imputer: Imputer, settings: NodeSettings) -> E
         raise DataError("edge_features holds NaN, which the model does not fill: it was trained with missing='drop'.")
     features = imputer.complete(edges.features, are_marked=not settings.spec.reads_edge_weights)
     return replace(edges, features=features)
+
+
+def extended(graph: Graph, settings: NodeSettings) -> Graph:
+    """The graph with the edges and virtual nodes that a model adds; further features say of which type each edge is.
+
+    The draw is always the same, so that a graph that is predicted has the edges that it was trained with.
+    """
+    num_virtual_nodes = settings.num_virtual_nodes
+    edges, types = extend_edges(
+        graph.edges, expander_degree=settings.expander_degree, num_virtual_nodes=num_virtual_nodes
+    )
+    type_features = F.one_hot(types, len(EDGE_TYPES)).float()
+    if isinstance(graph.edge_features, torch.Tensor):
+        padded = F.pad(graph.edge_features, (0, 0, 0, edges.num_edges - graph.num_edges))
+        type_features = torch.cat([padded, type_features], 1)
+    return replace(graph, edges=edges, edge_features=type_features, num_virtual_nodes=num_virtual_nodes)
+
+
+def edge_imputer(edges: EdgeList | None, *, imputes: bool) -> Imputer:
+    """What fills missing numbers of edges; nothing where the run drops them, or a store has the edges."""
+    return Imputer.fit([edges.features]) if imputes and edges is not None else Imputer()
+
+
+def num_filled_edge_inputs(num_columns: int, imputer: Imputer, settings: NodeSettings) -> int:
+    """The same where they are filled: also what says which numbers were, and which edges are added by the model."""
+    num_added = len(EDGE_TYPES) if settings.is_extended else 0
+    return num_edge_inputs(num_columns + num_edge_marks(imputer, settings), settings, num_added)
 
 
 def num_edge_marks(imputer: Imputer, settings: NodeSettings) -> int:

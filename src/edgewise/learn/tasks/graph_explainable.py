@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edgewise.errors import SettingError
+from edgewise.errors import DataError, SettingError
 from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
 from edgewise.explain.explanation import Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
@@ -17,14 +18,27 @@ from edgewise.explain.rollout import rollout
 from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
 from edgewise.layers.convolution import spread_evenly
 from edgewise.learn.files import JsonObject
-from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.fitted_table import FittedTable, T
 from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.readers.graphs.edge_data import EdgeData
 from edgewise.learn.readers.graphs.types import TypeNames, in_words
 from edgewise.learn.readers.graphs.union import repeated
 from edgewise.learn.tables.rows import Data
-from edgewise.learn.tasks.explainable import undirected
+from edgewise.learn.tasks.explainable import (
+    ExplainableTask,
+    Names,
+    Row,
+    RowsByName,
+    checked_row,
+    explainable_by_name,
+    row_with_name,
+    title_of,
+    undirected,
+)
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.subgraph import NodePerturbation, Subgraph, border_of
+from edgewise.learn.tasks.table_notes import singular
+from edgewise.learn.tasks.table_task import Dataset, Job, TableTask
 from edgewise.neighborhood import EDGE_TYPES
 from edgewise.trace import Trace, Weights
 
@@ -242,17 +256,26 @@ class Surroundings:
         return notes
 
 
+class GraphRows(Data, Protocol):
+    """A data set whose rows are the nodes, or the edges, of one graph."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the nodes."""
+
+
+RowsOfGraph = TypeVar("RowsOfGraph", bound=GraphRows)
+
+
 def row_item(
     trained: FittedTable,
-    data: Data,
+    data: GraphRows,
     row: int,
     *,
-    names: Sequence[str],
-    title: str,
     hops: int | None = None,
     target: str | None = None,
     label: object = None,
-    notes: Sequence[str] = (),
+    notes: Callable[..., Sequence[str]] = lambda trained, data, row: (),
 ) -> Explainable:
     """What an ensemble predicts of one row: a node of a graph, or an edge between two.
 
@@ -267,23 +290,25 @@ def row_item(
         trained: the ensemble.
         data: the nodes, or the edges, of a graph.
         row: the one that is explained.
-        names: of all nodes.
-        title: what the item is called.
         hops: how far away nodes are shown and removed; by default as far as the model reaches.
         target: the target that is explained; the first by default.
         label: the class whose probability is explained; the predicted one by default.
-        notes: what else should be known.
+        notes: what else should be known of a row.
 
     Raises:
+        DataError: the row does not exist, or cannot be predicted.
         SettingError: unknown target or class, or `hops` is below 1.
 
     Cost: a prediction for every node and link near the row, up to 2,000 of each.
     """
-    settings, batch = trained.encoder.on_graph.settings, trained.batches(data).batch(np.array([row]))
+    row_noun, on_graph = singular(data.rows.row_noun), trained.encoder.on_graph
+    checked_row(row_noun, data, row, data.names if row_noun == "node" else None)
+    settings, batch = on_graph.settings, trained.batches(data).batch(np.array([row]))
     assert isinstance(batch, Batch)
     one = batch.supervision
     ends = (one.senders, one.receivers) if one.nodes is None else (one.nodes,)
-    centers = list(dict.fromkeys(int(end) for end in ends if end is not None))
+    numbers = [int(end) for end in ends if end is not None]
+    centers = list(dict.fromkeys(numbers))
 
     def to_rows(copies: Batch) -> Batch:
         """The row in each copy of a graph, where the rows of the batch are the centers."""
@@ -308,15 +333,58 @@ def row_item(
         traces=traces,
         members=[partial(of_member, member) for member in trained.members],
         hops=hops,
-        names=names,
-        title=title,
+        names=data.names,
+        title=title_of(data.names, numbers, on_graph.graph.directed),
         target=explained.name,
         predictions=explained.predictions,
         scale=explained.scale,
-        notes=notes,
+        notes=notes(trained, data, row),
         member_notes=explained.member_notes,
     )
     return surroundings.explainable(partial(parts_by_type, trained, surroundings))
+
+
+def explainable_rows(
+    table: TableTask[Job, Dataset, T],
+    read: Callable[[FittedTable[T], Job], RowsOfGraph],
+    item: Callable[..., Explainable],
+    *,
+    call: str,
+    fields: Callable[[RowsOfGraph], list[tuple[str, str]]],
+    find: Callable[[RowsByName[FittedTable[T], RowsOfGraph], Row], int] = row_with_name,
+) -> ExplainableTask[RowsByName[FittedTable[T], RowsOfGraph]]:
+    """A task whose rows are the nodes, or the edges, of the graph that a run names; see `explainable_by_name`."""
+
+    def model_name(trained: FittedTable) -> str:
+        return str(trained.encoder.on_graph.settings.model)
+
+    return explainable_by_name(
+        declared=table.settings,
+        load=table.load,
+        read=read,
+        row_noun=singular(table.noun),
+        rows_in_words=f"the {table.noun} of a graph",
+        call=call,
+        fields=fields,
+        names=lambda data: Names("node", data.names),
+        model_name=model_name,
+        item=item,
+        find=find,
+    )
+
+
+def edge_between(rows: RowsByName[FittedTable, EdgeData], names: Row) -> int:
+    """The first edge between two nodes, by their names.
+
+    Raises:
+        DataError: there is none.
+    """
+    data, is_directed = rows.data, rows.trained.encoder.on_graph.graph.directed
+    ends = rows.names.ends(data.edges.columns, names)
+    if not len(between := data.between(*ends, is_directed)):
+        title = title_of(data.names, ends, is_directed)
+        raise DataError(f"the edge {title} does not exist; name the two nodes of an edge of the graph.")
+    return int(between[0])
 
 
 def parts_by_type(trained: FittedTable, surroundings: Surroundings) -> list[Part]:

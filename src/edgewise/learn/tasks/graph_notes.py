@@ -1,7 +1,5 @@
 """One graph, checked and described: features that a model does not know, are missing, do not vary or are ignored."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from edgewise.errors import DataError, plural
@@ -17,12 +15,33 @@ from edgewise.learn.tasks.table_notes import constant_features, names_of_feature
 from edgewise.learn.tasks.task import Prepared
 
 
-def notes_of_missing(on_graph: GraphEncoding, nodes: NodeFeatures | StoredFeatures) -> list[str]:
-    """The warning of features of nodes that are missing and filled."""
-    if isinstance(nodes, StoredFeatures) or not nodes.num_missing:
-        return []
-    names = on_graph.names_of_features()
-    return filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
+def notes_of_features(
+    on_graph: GraphEncoding,
+    nodes: NodeFeatures | StoredFeatures,
+    edges: EdgeList | None,
+    types: GraphTypes | None = None,
+    *,
+    edge_scaler: ColumnScaler | None = None,
+) -> list[str]:
+    """The warnings of features that are missing and filled, or do not vary.
+
+    Args:
+        on_graph: how features become numbers.
+        nodes: the features of the nodes.
+        edges: between them; None where a store has them.
+        types: of nodes and edges; None where there are none.
+        edge_scaler: scales the features of edges, for what is behind the layers; None where nothing there reads them.
+    """
+    lines = []
+    if isinstance(nodes, NodeFeatures) and nodes.num_missing:
+        names = on_graph.names_of_features()
+        lines += filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
+    if edges is not None:
+        lines += notes_of_missing_edges(on_graph, edges, head_reads_edges=edge_scaler is not None)
+    lines += notes_of_constants(on_graph, nodes, edges, types)
+    if edge_scaler is not None:
+        lines += constant_features(edge_scaler, on_graph.names_of_edges(len(edge_scaler.mean)), "edges")
+    return lines
 
 
 def notes_of_constants(
@@ -135,8 +154,9 @@ def check_weights(source: str, edges: EdgeList, settings: NodeSettings) -> None:
         )
 
 
-def notes_of_missing_edges(edges: EdgeList, names: Sequence[str], settings: NodeSettings) -> list[str]:
+def notes_of_missing_edges(on_graph: GraphEncoding, edges: EdgeList, *, head_reads_edges: bool = False) -> list[str]:
     """The warning of features of edges that are missing and filled."""
+    names = on_graph.names_of_edges(edges.features.shape[1])
     what = "edges, both ways counted," if edges.num_mirrored else "edges"
-    are_marked = not settings.spec.reads_edge_weights
+    are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights
     return filled_notes(edges.features[:, : len(names)], names, what, source="all edges", are_marked=are_marked)

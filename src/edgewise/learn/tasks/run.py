@@ -20,6 +20,7 @@ from edgewise.learn.tables.decode import check_files_differ
 from edgewise.learn.tasks.config import RunSettings, begin
 from edgewise.learn.tasks.report.leakage import leakage
 from edgewise.learn.tasks.task import Prepared, Task
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.distributed import ALONE, WorkerGroup
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import seed_of
@@ -27,8 +28,6 @@ from edgewise.learn.training.log import MetricsLog, check_logger
 
 if TYPE_CHECKING:
     from torch import nn
-
-    from edgewise.learn.training.training import FitResult
 
 
 @dataclass(frozen=True, eq=False)

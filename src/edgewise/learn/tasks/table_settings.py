@@ -1,6 +1,6 @@
 """The settings of a run over a table, whatever its rows hold."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from edgewise.choices import Calibration
 from edgewise.errors import SettingError
@@ -89,11 +89,6 @@ class TableRunSettings:
         if len(self.data) > 1:
             return "file"
         return "group" if self.columns.group_column else "random"
-
-
-def reading_columns(columns: Columns, feature_scale: str) -> Columns:
-    """The columns as a run reads them: features that are taken as they are, or as parts of a sum, are not filled."""
-    return replace(columns, missing="drop") if feature_scale in ("rows", "none") else columns
 
 
 def check_task_type(declared: TaskSettings, settings: TableRunSettings, task_type: str) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -52,14 +52,12 @@ from edgewise.learn.tasks.task import (
     num_parameters,
 )
 from edgewise.learn.training.baseline import BackgroundForest, Predictor, fit_forest, fit_mean
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.conformal import learn_difficulty
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
 from edgewise.learn.training.loss import TargetLoss
 from edgewise.learn.training.settings import TrainSettings, available_cores
-
-if TYPE_CHECKING:
-    from edgewise.learn.training.training import FitResult
 
 Job = TypeVar("Job", bound=TableRunSettings)
 Dataset = TypeVar("Dataset", bound=Data)
@@ -167,10 +165,13 @@ class TableTask(Generic[Job, Dataset, T]):
     def open(self, request: PredictRequest) -> tuple[FittedTable[T], Dataset]:
         """The trained ensemble, and the data set of a file with the columns it needs."""
         if self.rows is not None:
-            return read_rows(self.rows, request)
-        assert self.read is not None
-        trained = self.load(request.run_folder)
-        return trained, self.read(trained, request)
+            trained, data = read_rows(self.rows, request)
+        else:
+            assert self.read is not None
+            trained = self.load(request.run_folder)
+            data = self.read(trained, request)
+        trained.check_coverage(request["coverage"])
+        return trained, data
 
     @property
     def task(self) -> Task[Job, Dataset, Splits, FittedTable[T]]:
@@ -203,7 +204,10 @@ class TableTask(Generic[Job, Dataset, T]):
 
     def prepare(self, settings: Job) -> Prepared[Job, Dataset, Splits, FittedTable[T]]:
         requested, data = settings, self.read_data(settings)
-        settings = replace(settings, columns=data.rows.columns)  # a file of a graph brings its own column of splits
+        if settings.split not in (None, "column"):  # a file of a graph brings its own column of splits
+            columns = replace(data.rows.columns, splits_column=None)
+            data = replace(data, rows=replace(data.rows, columns=columns))
+        settings = replace(settings, columns=data.rows.columns)
         split: Callable[..., Splits] = split_rows
         if settings.fold is not None:
             split = partial(split_folds, num_folds=settings.num_folds or 0, fold=settings.fold)
@@ -322,7 +326,7 @@ class TableTask(Generic[Job, Dataset, T]):
                 similarities.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, left_out)] = values
         return similarities
 
-    def evaluate(self, prepared: Prepared, results: "list[FitResult]") -> JsonObject:
+    def evaluate(self, prepared: Prepared, results: list[FitResult]) -> JsonObject:
         """The scores of each split, and how many targets of the test rows lie within their interval."""
         fitted, data, splits = prepared.fitted, prepared.data, named(prepared.splits)
         all_targets, task_type = data.rows.targets, fitted.task_type
@@ -433,10 +437,7 @@ class TableTask(Generic[Job, Dataset, T]):
 
     def predict(self, request: PredictRequest, suffix: str) -> tuple[Written, str]:
         """The rows of a file with their predictions, and a line about these."""
-        with stage(f"reading {request.data}"):
-            trained, data = self.open(request)
-        trained.threads = request.threads
-        trained.check_coverage(request["coverage"])
+        trained, data = self.task.read(request)
         chunk = predict_rows(trained, data, request)
         note_empty_intervals(trained, request)
         return chunk.content(request.data, suffix), chunk.tally.summary

@@ -9,7 +9,7 @@ import numpy as np
 from edgewise.errors import DataError, SettingError
 from edgewise.learn.outputs import Label, Prediction, Targets
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.rows import Rows
+from edgewise.learn.tables.rows import Data, Rows
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.table_settings import TableRunSettings
@@ -98,6 +98,12 @@ def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> Non
         raise DataError(
             f"{table.source}: column {column!r}: the weight of every {name} row is zero; there is nothing to {purpose}."
         )
+
+
+def in_one_step(settings: Job, data: Data, splits: Splits) -> Job:
+    """The settings with a batch size: a step sees all training rows, unless another size is given."""
+    train = settings.train
+    return replace(settings, train=replace(train, batch_size=train.batch_size or len(splits.train)))
 
 
 def check_same_numbers(columns: object, trained_columns: object) -> None:

@@ -19,9 +19,10 @@ from edgewise.learn.fitted import Fitted
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Prediction
 from edgewise.learn.process import Background
+from edgewise.learn.progress import stage
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
-from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.columns import AnyColumns, Columns
 from edgewise.learn.tables.options import WRITTEN_TABLES
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tasks.config import RunSettings, TaskSettings, input_files, owners_of
@@ -37,6 +38,7 @@ from edgewise.learn.tasks.scores import (
     split_line,
     training_line,
 )
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader
 from edgewise.learn.training.loss import Loss
@@ -46,7 +48,6 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
     from edgewise.learn.tasks.report.evaluation import Labels, Numbers
-    from edgewise.learn.training.training import FitResult
 
 Written: TypeAlias = "str | DataFrame | Mapping[str, np.ndarray]"
 """What is written to a file of predictions: its text, a table for .parquet, arrays for .npz."""
@@ -84,6 +85,18 @@ class PredictRequest:
             RunFolderError: it does not.
         """
         return RunFolder.finished(self.folder)
+
+    def columns(self, of_training: AnyColumns, **usual: str | None) -> AnyColumns:
+        """The columns of the file, as options name them.
+
+        Args:
+            of_training: the columns that the model was trained on.
+            usual: those that an option may name, and what each is where it does not; None where it is that of the
+                training.
+        """
+        named = {name: self[name] or column or getattr(of_training, name) for name, column in usual.items()}
+        lists = {name: tuple(column) if isinstance(column, list) else column for name, column in named.items()}
+        return of_training.to_predict(**lists)
 
     def require_only(self, task: "Task") -> None:
         """Raise SettingError where an option is given that predictions of a task do not read."""
@@ -395,7 +408,10 @@ class Task(Generic[Job, Dataset, Split, Model]):
         """
         if self.open_rows is None:
             raise UnsupportedError(f"{request.folder} holds an {self.format}, which does not give a vector for a row.")
-        return self.open_rows(request)
+        with stage(f"reading {request.data}"):
+            trained, data = self.open_rows(request)
+        trained.threads = request.threads
+        return trained, data
 
 
 def training_metrics(prepared: Prepared, result: "FitResult") -> JsonObject:

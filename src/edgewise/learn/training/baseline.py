@@ -327,7 +327,11 @@ def finite_features(features: np.ndarray, rows: np.ndarray) -> np.ndarray:
     return FiniteFeatures.fit(features[rows])(features)
 
 
-def filled(features: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-    """Features of rows with a number everywhere, learned from some of them."""
+def filled(
+    features: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, *, is_missing: bool
+) -> Callable[[np.ndarray], np.ndarray]:
+    """Features of rows with a number everywhere, where one is missing learned from some rows."""
+    if not is_missing:
+        return features
     finite = FiniteFeatures.fit(features(rows))
     return lambda row_numbers: finite(features(row_numbers))

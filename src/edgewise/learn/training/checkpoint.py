@@ -34,6 +34,16 @@ class EpochRecord(TypedDict):
     seconds: float
 
 
+@dataclass(frozen=True)
+class FitResult:
+    """The history of a training; the weights are in the model."""
+
+    history: list[EpochRecord]
+    """One record an epoch."""
+    best_epoch: int
+    """The epoch of the smallest validation loss; -1 where nothing was validated."""
+
+
 RandomState: TypeAlias = tuple[Tensor, Tensor | None]
 """The state of the random numbers of a process, on the CPU and on its GPU."""
 

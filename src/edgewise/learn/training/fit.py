@@ -12,7 +12,15 @@ from torch import nn
 
 from edgewise.errors import SettingError
 from edgewise.learn.progress import is_monitored, say, stage
-from edgewise.learn.training.checkpoint import FINISHED, PREVIOUS, Saved, latest, read_history, save_checkpoint
+from edgewise.learn.training.checkpoint import (
+    FINISHED,
+    PREVIOUS,
+    FitResult,
+    Saved,
+    latest,
+    read_history,
+    save_checkpoint,
+)
 from edgewise.learn.training.device import cpu_threads, pick_device
 from edgewise.learn.training.distributed import ALONE, WorkerGroup
 from edgewise.learn.training.estimate import prepared
@@ -20,7 +28,7 @@ from edgewise.learn.training.loader import Loader, StepLoader
 from edgewise.learn.training.log import MetricsLog
 from edgewise.learn.training.loss import Loss
 from edgewise.learn.training.settings import TrainSettings
-from edgewise.learn.training.training import FitResult, Training
+from edgewise.learn.training.training import Training
 from edgewise.learn.training.weights import check_weights
 
 

@@ -4,7 +4,6 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
@@ -46,16 +45,6 @@ them once more."""
 
 
 Doubled = TypeVar("Doubled")
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """The history of a training; the weights are in the model."""
-
-    history: list[EpochRecord]
-    """One record an epoch."""
-    best_epoch: int
-    """The epoch of the smallest validation loss; -1 where nothing was validated."""
 
 
 class Training:

@@ -11,10 +11,10 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.nodes import read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store import build, sort
+from edgewise.learn.readers.store import graph as stored
 from edgewise.learn.readers.store.data import read_store
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.split import split_rows
-from edgewise.learn.tasks.nodes import stored
 from edgewise.learn.tasks.nodes.settings import NodeRunSettings
 from edgewise.learn.tasks.nodes.task import TABLE, read_data
 

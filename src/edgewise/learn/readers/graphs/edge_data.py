@@ -40,16 +40,24 @@ class EdgeData:
     has_degrees: bool = False
     """Whether nodes lack features, so that their features are in- and out-degrees."""
 
-    def ends(self, rows: np.ndarray) -> list[tuple[int, int]]:
-        """The two nodes of some edges, by number."""
-        edge_rows = self.edge_of_row[rows]
-        return list(zip(self.edges.senders[edge_rows].tolist(), self.edges.receivers[edge_rows].tolist(), strict=True))
+    @property
+    def edge_categories(self) -> Categories:
+        """The words of each column of categories of edges."""
+        return self.edges.categories
+
+    def ends(self, rows: np.ndarray) -> list[Int64[np.ndarray, " row"]]:
+        """The senders and the receivers of some edges, by number."""
+        return [side[self.edge_of_row[rows]] for side in (self.edges.senders, self.edges.receivers)]
 
     def features(self, rows: np.ndarray) -> Float32[np.ndarray, " row feature"]:
         """The features of some edges and of their two nodes, side by side."""
-        edge_rows = self.edge_of_row[rows]
-        ends = (self.nodes.of_rows(side[edge_rows]) for side in (self.edges.senders, self.edges.receivers))
-        return np.concatenate([self.edges.features[edge_rows], *ends], axis=1)
+        of_nodes = map(self.nodes.of_rows, self.ends(rows))
+        return np.concatenate([self.edges.features[self.edge_of_row[rows]], *of_nodes], axis=1)
+
+    @property
+    def num_missing(self) -> int:
+        """Numbers of nodes and edges that are NaN."""
+        return self.nodes.num_missing + int(np.isnan(self.edges.features).sum())
 
     def between(self, sender: int, receiver: int, is_directed: bool) -> Int64[np.ndarray, " row"]:
         """The rows of the edges from one node to another, or between both where edges go both ways."""
@@ -64,10 +72,8 @@ class EdgeData:
             edge_names, node_names: of the features of edges and of nodes.
         """
         rows, names = np.flatnonzero(self.rows.usable), [f"{name} of a node" for name in node_names]
-        edge_rows, edges = self.edge_of_row[rows], self.edges
-        ends = (self.nodes.rows_if_missing(side[edge_rows]) for side in (edges.senders, edges.receivers))
-        of_ends = ((values, rows, names) for values in ends)
-        return missing_by_row((edges.features[edge_rows], rows, edge_names), *of_ends)
+        of_ends = ((self.nodes.rows_if_missing(nodes), rows, names) for nodes in self.ends(rows))
+        return missing_by_row((self.edges.features[self.edge_of_row[rows]], rows, edge_names), *of_ends)
 
 
 def read_edge_data(

@@ -124,6 +124,10 @@ class EdgeList:
         sides = {"senders": self.senders[order], "receivers": self.receivers[order]}
         return replace(self, **sides, features=self.features[order], lines=None)
 
+    def messages(self, num_nodes: int, is_directed: bool) -> "EdgeList":
+        """The edges along which messages go: in both directions, unless edges are one way."""
+        return self if is_directed else self.both_ways(num_nodes)
+
     def joins(self, sender: int, receiver: int, is_directed: bool) -> Bool[np.ndarray, " edge"]:
         """Which edges go from one node to another, or between both where edges go both ways."""
         joins = (self.senders == sender) & (self.receivers == receiver)

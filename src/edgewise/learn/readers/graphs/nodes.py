@@ -25,6 +25,7 @@ from edgewise.learn.readers.graphs.types import GraphTypes, NodeTypes, TypeNames
 from edgewise.learn.tables.arrays import read_arrays
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, AnyColumns, Columns
+from edgewise.learn.tables.impute import missing_by_row
 from edgewise.learn.tables.read import Cells, Values, check_columns_exist, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
 
@@ -52,6 +53,32 @@ class NodeData:
     """The words of each column of categories, in the order of their features."""
     has_degrees: bool = False
     """Whether nodes lack features, so that their features are in- and out-degrees."""
+
+    @property
+    def num_edges(self) -> int:
+        """All edges, both ways counted."""
+        return len(self.edges)
+
+    @property
+    def num_edge_features(self) -> int:
+        """Numbers that are known of an edge, words counted one by one."""
+        return self.edges.features.shape[1]
+
+    @property
+    def edge_categories(self) -> Categories:
+        """The words of each column of categories of edges."""
+        return self.edges.categories
+
+    def missing(self, node_names: Sequence[str], edge_names: Sequence[str]) -> dict[int, list[str]]:
+        """What nodes and their edges lack, in words.
+
+        Args:
+            node_names, edge_names: of the features of nodes and of edges.
+        """
+        nodes, names_of_edges = np.arange(len(self.rows)), [f"{name} of an edge" for name in edge_names]
+        ends = np.stack([self.edges.senders, self.edges.receivers], axis=1)
+        of_edges = self.edges.features, ends, names_of_edges
+        return missing_by_row((self.features.rows_if_missing(nodes), nodes, node_names), of_edges)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +223,7 @@ def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeDa
         rows = replace(rows, status=graph.types.checked_status(rows.status))
         return NodeData(rows, features, edges, names, types, graph.categories)
 
-    edges = edges if is_directed else edges.both_ways(len(names))
+    edges = edges.messages(len(names), is_directed)
     if has_degrees := reading.with_degrees and not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(names)))
     return NodeData(rows, features, edges, names, None, graph.categories, has_degrees)

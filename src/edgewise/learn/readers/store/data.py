@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float32, Int64
@@ -38,6 +39,8 @@ class StoredFeatures:
     """The words of each column of words, in the order of their features."""
     adds_degrees: bool = False
     """Whether in- and out-degrees follow the other features."""
+
+    num_missing: ClassVar[int] = 0
 
     @property
     def has_degrees(self) -> bool:
@@ -145,6 +148,14 @@ class StoredNodeData:
     """The words of each column of words of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The same of edges."""
+
+    edges: ClassVar[None] = None
+    types: ClassVar[None] = None
+
+    @property
+    def num_edges(self) -> int:
+        """All edges, both ways counted."""
+        return self.store.num_edges
 
     @property
     def has_degrees(self) -> bool:

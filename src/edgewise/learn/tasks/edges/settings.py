@@ -1,6 +1,5 @@
 """The settings of a run over the edges of a graph."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from edgewise.errors import SettingError
@@ -9,17 +8,14 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
-from edgewise.learn.tasks.config import TaskSettings, Values
-from edgewise.learn.tasks.links.settings import RECIPE as LINKS_RECIPE
-from edgewise.learn.tasks.named_layer import with_layer
-from edgewise.learn.tasks.nodes.settings import SCALES
+from edgewise.learn.tasks.config import TaskSettings
+from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, named_layer
 from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
-RECIPE = replace(LINKS_RECIPE, epochs=200, patience=50)
-"""The recipe by default: a step sees all training edges."""
 LAYERS = NodeSettings(model="sage", dropout=0.1)
-"""The layers by default."""
+RECIPE = replace(GRAPH_RECIPE, patience=50, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
+"""The layers and the recipe by default."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +32,9 @@ class EdgeRunSettings(TableRunSettings):
     model: NodeSettings = LAYERS
     """The layers that give nodes their vectors."""
     train: TrainSettings = RECIPE
-    """The recipe; a step sees the whole graph."""
-    feature_scale: str = setting("auto", choices=SCALES)
-    """Features of nodes in units of their spread over all nodes (standard), as fractions of their sum over the node's
-    features (rows), or as they are (none); auto is rows for bags of words, else standard."""
+    """The recipe; a step sees all training edges, and the whole graph."""
+    scaling: FeatureScaling = field(default_factory=FeatureScaling)
+    """How features of nodes are scaled."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -50,11 +45,6 @@ class EdgeRunSettings(TableRunSettings):
                 "--descriptors-columns and --node-column belong to a table of nodes, as do --category-columns and "
                 "--features; name it: --nodes."
             )
-
-
-def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
-    """The named model brings its own sizes."""
-    return with_layer("links", groups, LAYERS, RECIPE, head_reads_edges=True)
 
 
 SETTINGS = TaskSettings(
@@ -73,5 +63,5 @@ SETTINGS = TaskSettings(
         **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),
     },
     choices={"model": layers_for("links")},
-    derive=sizes_of_layer,
+    derive=named_layer("links", LAYERS, RECIPE, head_reads_edges=True),
 )

@@ -10,7 +10,7 @@ from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
-from edgewise.learn.tasks.named_layer import check_foreign
+from edgewise.learn.tasks.graph_settings import check_foreign
 from edgewise.learn.training.settings import OUTPUTS, TrainSettings, require
 
 RECIPE = TrainSettings(

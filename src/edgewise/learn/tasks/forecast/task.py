@@ -1,6 +1,7 @@
 """Forecast: the next values of the series of the nodes of a graph."""
 
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -21,19 +22,13 @@ from edgewise.learn.tasks.forecast.settings import SETTINGS, ForecastRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.scores import ScoreTable, by_own_name, score_table, split_line
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
 
-if TYPE_CHECKING:
-    from edgewise.learn.training.training import FitResult
-
-
-def load(folder: RunFolder) -> FittedForecast:
-    """The model of a run folder."""
-    return FittedForecast.load(folder, SETTINGS.format, encoder=SeriesEncoder, output=SeriesValues)
-
-
+load = partial(FittedForecast.load, format=SETTINGS.format, encoder=SeriesEncoder, output=SeriesValues)
+"""Reads the model of a run folder."""
 PreparedSeries: TypeAlias = Prepared[ForecastRunSettings, Series, dict[str, np.ndarray], FittedForecast]
 """Series that are read; the starts of the windows of each split."""
 
@@ -77,7 +72,7 @@ def loader(prepared: PreparedSeries, split: str, batch_size: int, seed: int | No
     return RowLoader(np.arange(len(starts)), windows.batch, size, seed)
 
 
-def evaluate(prepared: PreparedSeries, results: "list[FitResult]") -> JsonObject:
+def evaluate(prepared: PreparedSeries, results: list[FitResult]) -> JsonObject:
     """The errors by step ahead, beside those of the last value repeated."""
     fitted: FittedForecast = prepared.fitted
     series, splits, encoder = prepared.data, prepared.splits, fitted.encoder

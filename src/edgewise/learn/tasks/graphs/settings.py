@@ -8,7 +8,7 @@ from edgewise.learn.networks.graph_settings import GraphSettings, NodeSettings
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.settings import check_heads
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
-from edgewise.learn.tasks.named_layer import with_layer
+from edgewise.learn.tasks.graph_settings import with_layer
 from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 

@@ -1,7 +1,6 @@
 """Graphs: a number or a class for each of many graphs."""
 
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import (
     are_degrees,
     lacks_features,
-    num_edge_features,
+    num_scaled_edge_inputs,
     optional_tensor,
     scaled_edges,
     with_loops,
@@ -80,8 +79,6 @@ class GraphsEncoder:
     """Whether nothing was known of the nodes in training but their edges; None where a run does not say."""
     adds_degrees: bool = False
     """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
-
-    max_tokens: ClassVar[None] = None
 
     @property
     def rows_per_batch(self) -> int:
@@ -220,10 +217,9 @@ def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple
         ColumnScaler.fit(data.conditions, rows, data.rows.cell_names(rows, columns.graph_feature_columns)),
     )
     output = targets_of(data.rows, rows, columns)
-    num_columns = num_edge_features(data.edges, scales.edge, settings.model)
     sizes = GraphSizes(
         num_features=scales.node.num_features,
-        num_edge_features=num_edge_inputs(num_columns, settings.model),
+        num_edge_features=num_scaled_edge_inputs(data.edges, scales.edge, settings.model),
         num_conditions=scales.graph.num_features,
         num_outputs=output.num_outputs,
         typical_nodes=float(data.num_nodes[rows].mean()),
@@ -298,12 +294,8 @@ def notes(prepared: Prepared) -> list[str]:
 
 def read_requested(trained: FittedTable[GraphsEncoder], request: PredictRequest) -> GraphData:
     of_training = trained.encoder.columns
-    columns = of_training.to_predict(
-        target_columns=of_training.target_columns,
-        graph_column=request["graph_column"] or of_training.graph_column,
-        node_column=request["node_column"] or of_training.node_column,
-        descriptors_columns=tuple(request["descriptors_columns"] or of_training.descriptors_columns),
-    )
+    columns = request.columns(of_training, graph_column=None, node_column=None, descriptors_columns=None)
+    columns = replace(columns, target_columns=of_training.target_columns)
     source = replace(
         trained.encoder.graph, edges=request["edges"], features=request["features"], graphs=request["graphs"]
     )

@@ -3,7 +3,8 @@
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -26,16 +27,13 @@ from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command
 from edgewise.learn.tasks.task import Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, perplexity, token_scores
 from edgewise.learn.tasks.vocabulary import coverage_note
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, WindowLoader
 from edgewise.learn.training.loss import TokenLoss
 from edgewise.learn.training.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from edgewise.learn.training.training import FitResult
-
 
 WINDOWS_PER_BATCH = 64
 """Windows that are read at once where no gradient is wanted."""
@@ -134,11 +132,8 @@ class LanguageEncoder:
 
 
 FittedLanguage: TypeAlias = Fitted[LanguageEncoder, NextToken]
-
-
-def load(folder: RunFolder) -> FittedLanguage:
-    """The model of a run folder."""
-    return Fitted.load(folder, SETTINGS.format, encoder=LanguageEncoder, output=NextToken)
+load = partial(FittedLanguage.load, format=SETTINGS.format, encoder=LanguageEncoder, output=NextToken)
+"""Reads the model of a run folder."""
 
 
 def from_network(tokenizer: Tokenizer, network: NextTokenModel, *, has_end: bool = False) -> FittedLanguage:
@@ -265,7 +260,7 @@ def loaders(prepared: PreparedText) -> Callable[[TrainSettings], tuple[Loader, L
     return of_member
 
 
-def evaluate(prepared: PreparedText, results: "list[FitResult]") -> JsonObject:
+def evaluate(prepared: PreparedText, results: list[FitResult]) -> JsonObject:
     """The loss of the validation text, beside that of counting pairs of tokens."""
     fitted, splits = prepared.fitted, prepared.splits
     epochs, steps = prepared.settings.schedule(len(splits["training"]))

@@ -14,7 +14,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
-from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes, num_edge_inputs
+from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes
 from edgewise.learn.networks.link import LinkModel
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
@@ -27,7 +27,14 @@ from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
-from edgewise.learn.tasks.graph_encoding import GraphEncoding, filled_edges, fills, graph_of, num_edge_marks
+from edgewise.learn.tasks.graph_encoding import (
+    GraphEncoding,
+    edge_imputer,
+    filled_edges,
+    fills,
+    graph_of,
+    num_filled_edge_inputs,
+)
 from edgewise.learn.tasks.graph_notes import check_graph
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.training.device import cpu_threads
@@ -146,21 +153,20 @@ class LinkEncoder:
         Raises:
             SettingError: a scale is given without features.
         """
-        num_columns = graph.features.shape[1]
+        num_columns, chosen = graph.features.shape[1], settings.scaling.feature_scale
         if num_columns:
-            scale, scaler = scale_of(graph.features, settings.feature_scale)
+            scale, scaler = scale_of(graph.features, chosen)
             assert not isinstance(scaler, TypeScaler)
             num_features = num_columns if scaler is None else scaler.num_features
-        elif settings.feature_scale != "auto":
-            raise SettingError(f"--feature-scale {settings.feature_scale} does nothing: the nodes have no features.")
+        elif chosen != "auto":
+            raise SettingError(f"--feature-scale {chosen} does nothing: the nodes have no features.")
         else:
             scale, scaler, num_features = "none", None, len(graph)
 
-        imputer = Imputer.fit([graph.edges.features]) if settings.missing == "impute" else Imputer()
-        num_edge_columns = graph.edges.features.shape[1] + num_edge_marks(imputer, settings.model)
+        imputer = edge_imputer(graph.edges, imputes=settings.missing == "impute")
         sizes = NodeSizes(
             num_features=num_features,
-            num_edge_features=num_edge_inputs(num_edge_columns, settings.model),
+            num_edge_features=num_filled_edge_inputs(graph.edges.features.shape[1], imputer, settings.model),
             num_outputs=settings.model.model_dim,
         )
         return cls(
@@ -239,7 +245,7 @@ class LinkEncoder:
 
     def check(self, output: Pairs) -> None:
         """Raise DataError unless the fields fit each other."""
-        self.on_graph.check()
+        self.on_graph.check(self.sizes)
 
 
 FittedLinks: TypeAlias = Fitted[LinkEncoder, Pairs]

@@ -1,6 +1,5 @@
 """The settings of a run over the links of a graph."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -11,14 +10,11 @@ from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.columns import AUTO, MISSING, Columns
 from edgewise.learn.tables.options import TableFormat
-from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
-from edgewise.learn.tasks.named_layer import with_layer
-from edgewise.learn.tasks.nodes.settings import RECIPE as NODES_RECIPE
-from edgewise.learn.tasks.nodes.settings import SCALES
-from edgewise.learn.tasks.table_settings import reading_columns
+from edgewise.learn.tasks.config import TaskSettings, check_split_sizes
+from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, named_layer
 from edgewise.learn.training.settings import TrainSettings
 
-RECIPE = replace(NODES_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
+RECIPE = replace(GRAPH_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
 """How links are learned by default; the batch size counts links."""
 STEPS_PER_EPOCH = 10
 """Steps in which each training link is predicted once, by default: nine tenths carry messages."""
@@ -77,9 +73,8 @@ class LinkRunSettings:
     """Seed of the split, and of the negative pairs in validation and test."""
     negatives: int = setting(1, at_least=1)
     """Negative pairs for each link, in training, validation and test."""
-    feature_scale: str = setting("auto", choices=SCALES)
-    """Features of nodes in units of their spread over all nodes (standard), as fractions of their sum over the node's
-    features (rows), or as they are (none); auto is rows for bags of words, else standard."""
+    scaling: FeatureScaling = field(default_factory=FeatureScaling)
+    """How features of nodes are scaled."""
     baselines: bool = setting(True)
     """Whether scores that need no learning are computed on the same pairs."""
     strict: bool = setting(False)
@@ -101,12 +96,7 @@ class LinkRunSettings:
             ignore_columns=self.ignore_columns,
             missing=self.missing,
         )
-        return reading_columns(columns, self.feature_scale)
-
-
-def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
-    """The named model brings its own sizes."""
-    return with_layer("links", groups, LAYERS, RECIPE)
+        return self.scaling.to_read(columns)
 
 
 SETTINGS = TaskSettings(
@@ -120,5 +110,5 @@ SETTINGS = TaskSettings(
     estimators=("LinkPredictor",),
     foreign=FOREIGN,
     choices={"model": layers_for("links")},
-    derive=sizes_of_layer,
+    derive=named_layer("links", LAYERS, RECIPE),
 )

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -26,10 +27,9 @@ from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.tables.columns import AUTO, Columns
-from edgewise.learn.tables.impute import filled_notes
-from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.chunks import unpredicted
-from edgewise.learn.tasks.graph_notes import note_of_edges, notes_of_missing_edges, one_process
+from edgewise.learn.tasks.graph_notes import note_of_edges, notes_of_features, notes_of_missing_edges, one_process
+from edgewise.learn.tasks.graph_settings import holds_types
 from edgewise.learn.tasks.links.model import (
     PREFIX,
     FittedLinks,
@@ -43,25 +43,24 @@ from edgewise.learn.tasks.links.model import (
     predict,
 )
 from edgewise.learn.tasks.links.settings import SETTINGS, STEPS_PER_EPOCH, LinkRunSettings
-from edgewise.learn.tasks.nodes.settings import holds_types
 from edgewise.learn.tasks.prediction_columns import show, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.evaluation import evaluated_links
 from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command, free_name, split_line
-from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, training_metrics
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.links import LINK_SCORES
 from edgewise.learn.training.loader import Loader, RowLoader
 from edgewise.learn.training.settings import TrainSettings
 
-if TYPE_CHECKING:
-    from edgewise.learn.tasks.report.evaluation import Labels, Numbers
-    from edgewise.learn.training.training import FitResult
-
 Ends: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Senders and receivers of pairs."""
+
+
+load = partial(FittedLinks.load, format=SETTINGS.format, prefix=PREFIX, encoder=LinkEncoder, output=Pairs)
+"""Reads the model of a run folder."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +73,6 @@ class LinkData:
     """Its links."""
     nodes: NodeData | None = None
     """The nodes that the graph was read from."""
-
-
-def load(folder: RunFolder) -> FittedLinks:
-    """The model of a run folder."""
-    return FittedLinks.load(folder, SETTINGS.format, prefix=PREFIX, encoder=LinkEncoder, output=Pairs)
 
 
 PreparedLinks: TypeAlias = Prepared[LinkRunSettings, LinkData, LinkSplits, FittedLinks]
@@ -149,7 +143,7 @@ def loaders(prepared: PreparedLinks) -> Callable[[TrainSettings], tuple[Loader, 
     return of_member
 
 
-def evaluate(prepared: PreparedLinks, results: "list[FitResult]") -> JsonObject:
+def evaluate(prepared: PreparedLinks, results: list[FitResult]) -> JsonObject:
     """The scores of the model and of baselines, messages going along the training links alone."""
     splits, settings, output = prepared.splits, prepared.settings, prepared.fitted.output
     data: LinkData = prepared.data
@@ -228,17 +222,10 @@ def warnings(prepared: PreparedLinks) -> list[str]:
     are_loops = "edges are self-loops: they carry messages, but are not links"
     num_loops = graph.edges.num_loops
     lines = [plural(num_loops, is_loop, are_loops)] if num_loops else []
-    names = encoder.on_graph.names_of_edges(graph.edges.features.shape[1])
-    lines += notes_of_missing_edges(graph.edges, names, encoder.settings)
-    if not isinstance(scaler, ColumnScaler):
-        return lines
-
-    if len(scaler.constant_columns) == len(scaler.mean):
-        constant = "warning: no feature of a node varies; leave them out, and each node learns a vector instead"
-        return [*lines, constant]
-    names = names_of_features(prepared.settings.descriptors_columns, encoder.num_columns, encoder.categories)
-    lines += filled_notes(graph.features.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
-    return [*lines, *constant_features(scaler, names, "nodes")]
+    if scaler is not None and len(scaler.constant_columns) == len(scaler.mean):
+        lines.append("warning: no feature of a node varies; leave them out, and each node learns a vector instead")
+        return [*lines, *notes_of_missing_edges(encoder.on_graph, graph.edges)]
+    return [*lines, *notes_of_features(encoder.on_graph, graph.features, graph.edges)]
 
 
 def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
@@ -297,10 +284,6 @@ def vectors_of_nodes(fitted: FittedLinks, data: NodeData, device: str) -> np.nda
     """`(node, vector)`: the learned vector of each node of a table."""
     graph = fitted.encoder.scaled(LinkGraph.of(data)).graph()
     return node_vectors(fitted, graph, device).numpy()
-
-
-def test_targets(folder: RunFolder) -> "list[Numbers | Labels]":
-    return evaluated_links(folder)
 
 
 def notes(prepared: PreparedLinks) -> list[str]:
@@ -366,7 +349,7 @@ def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
         strict=request.strict,
     )
     list_left_out(edges.rejected, request=request)
-    return replace(graph, edges=edges if source.directed else edges.both_ways(len(graph)), source=request["edges"])
+    return replace(graph, edges=edges.messages(len(graph), source.directed), source=request["edges"])
 
 
 def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeData:
@@ -414,5 +397,5 @@ TASK = Task(
     predict=predict_pairs,
     open_rows=open_nodes,
     vectors=vectors_of_nodes,
-    test_targets=test_targets,
+    test_targets=evaluated_links,
 )

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -25,16 +26,13 @@ from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command, first_rejected, free_name
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, TokenScores, perplexity, token_scores
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader
 from edgewise.learn.training.loss import TokenLoss
 from edgewise.learn.training.masks import Masking, MaskLoader, TokenChunks
 from edgewise.learn.training.settings import TrainSettings
-
-if TYPE_CHECKING:
-    from edgewise.learn.training.training import FitResult
-
 
 TOKENS_PER_BATCH = 4096
 """Tokens that are read at once where no gradient is wanted; always as many, so that always the same are hidden."""
@@ -96,11 +94,8 @@ class MaskedEncoder:
 
 FittedMasked: TypeAlias = Fitted[MaskedEncoder, HiddenTokens]
 """Its `model.encoder` is where other models start."""
-
-
-def load(folder: RunFolder) -> FittedMasked:
-    """The model of a run folder."""
-    return Fitted.load(folder, SETTINGS.format, encoder=MaskedEncoder, output=HiddenTokens)
+load = partial(FittedMasked.load, format=SETTINGS.format, encoder=MaskedEncoder, output=HiddenTokens)
+"""Reads the model of a run folder."""
 
 
 def from_network(tokenizer: Tokenizer, network: MaskedModel, left_out: tuple[str, ...] = ()) -> FittedMasked:
@@ -214,7 +209,7 @@ def loaders(prepared: PreparedTexts) -> Callable[[TrainSettings], tuple[Loader, 
     return of_member
 
 
-def evaluate(prepared: PreparedTexts, results: "list[FitResult]") -> JsonObject:
+def evaluate(prepared: PreparedTexts, results: list[FitResult]) -> JsonObject:
     """The scores on hidden tokens of the validation texts, beside those of the most frequent token."""
     fitted, splits, validation = prepared.fitted, prepared.splits, validation_loader(prepared)
     tokenizer, output = fitted.encoder.tokenizer, fitted.output

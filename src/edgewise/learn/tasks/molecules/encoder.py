@@ -81,7 +81,6 @@ class MoleculesEncoder:
     num_substructures: int = 0
     """Kinds of substructures that are counted in molecules for companions of the network; 0 for none."""
 
-    max_tokens: ClassVar[None] = None
     rows_per_batch: ClassVar[int] = ROWS_PER_BATCH
 
     def new_network(self, output: Targets) -> PropertyModel:

@@ -2,7 +2,8 @@
 
 import io
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -29,12 +30,10 @@ from edgewise.learn.tasks.motion.model import (
 from edgewise.learn.tasks.motion.settings import SETTINGS, DynamicsRunSettings
 from edgewise.learn.tasks.scores import ScoreTable, command, score_table, split_line
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
-
-if TYPE_CHECKING:
-    from edgewise.learn.training.training import FitResult
 
 LACKS = {
     "accelerations": "they are made of positions and velocities, but for the first and the last moment",
@@ -43,12 +42,8 @@ LACKS = {
 }
 """What is assumed where a file does not say."""
 
-
-def load(folder: RunFolder) -> FittedMotion:
-    """The model of a run folder."""
-    return FittedMotion.load(folder, SETTINGS.format, encoder=BodyEncoder, output=Trajectory)
-
-
+load = partial(FittedMotion.load, format=SETTINGS.format, encoder=BodyEncoder, output=Trajectory)
+"""Reads the model of a run folder."""
 PreparedMotion: TypeAlias = Prepared[DynamicsRunSettings, Motion, dict[str, Moments], FittedMotion]
 """Trajectories that are read; the moments of each split."""
 
@@ -87,7 +82,7 @@ def loader(prepared: PreparedMotion, split: str, batch_size: int, seed: int | No
     return RowLoader(np.arange(len(moments.moment)), batch, size, seed)
 
 
-def evaluate(prepared: PreparedMotion, results: "list[FitResult]") -> JsonObject:
+def evaluate(prepared: PreparedMotion, results: list[FitResult]) -> JsonObject:
     """The errors of the model beside those of the simplest predictions."""
     fitted, splits, output = prepared.fitted, prepared.splits, prepared.fitted.output
     counts = {name: len(moments.moment) for name, moments in splits.items()}

@@ -1,40 +1,22 @@
 """The settings of a run over the nodes of a graph."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_layers import LAYERS, layers_for
-from edgewise.learn.networks.graph_settings import NodeSettings
+from edgewise.learn.networks.graph_settings import RELATIONAL, NodeSettings
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import setting, spelled
-from edgewise.learn.tables.options import array_names
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
-from edgewise.learn.tasks.named_layer import with_layer
+from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, holds_types, with_layer
 from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
-SCALES = ("auto", "rows", "standard", "none")
-RECIPE = TrainSettings(
-    epochs=200,
-    optimizer="adam",
-    learning_rate=1e-2,
-    final_learning_rate=1e-2,
-    warmup=0.0,
-    weight_decay=5e-4,
-    second_moment_decay=0.999,
-    clip_norm=0.0,
-    ema_decay=0.0,
-    checkpoint="best",
-)
-"""How a graph is learned by default: each step sees all of it."""
-SAMPLED_BATCH_SIZE = 1024
-"""Nodes a batch where neighbors are sampled, unless a batch size is given."""
 DEFAULT_TYPED_MODEL = "hgt"
 """The model where nodes or edges are of several types and no model is named."""
 TYPE_COLUMNS = {"node_type_column": "columns", "edge_type_column": "graph"}
 """Columns that give nodes and edges their types, and the group of settings they stand in."""
-REMEDY = f"take --model {' or '.join(name for name, spec in LAYERS.items() if spec.is_relational)}"
 
 
 @dataclass(frozen=True)
@@ -45,11 +27,10 @@ class NodeRunSettings(TableRunSettings):
     """Where the edges are."""
     model: NodeSettings = field(default_factory=NodeSettings)
     """The model."""
-    train: TrainSettings = RECIPE
+    train: TrainSettings = GRAPH_RECIPE
     """The recipe; without `fanouts` a step sees the whole graph."""
-    feature_scale: str = setting("auto", choices=SCALES)
-    """Features in units of their spread over all nodes (standard), as fractions of their sum over the node's features
-    (rows), or as they are (none); auto is rows for bags of words, else standard."""
+    scaling: FeatureScaling = field(default_factory=FeatureScaling)
+    """How features of nodes are scaled."""
     fanouts: tuple[int, ...] = setting((), metavar="EDGES", aliases=("num-neighbors",))
     """Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
     --batch-size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions always
@@ -75,14 +56,8 @@ def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
     named = model["model"]
     for name, column in types.items():
         if column and not LAYERS[named].is_relational:
-            raise SettingError(f"{spelled(name)} does nothing with --model {named}; leave it out, or {REMEDY}.")
-    return with_layer("nodes", {**groups, "model": model}, NodeSettings(), RECIPE)
-
-
-def holds_types(files: Sequence[str]) -> bool:
-    """Whether one of the files is a graph that says the types of its nodes or edges."""
-    arrays = [array_names(name) for name in files if name.lower().endswith(".npz")]
-    return any({"node_type", "edge_type"} & names for names in arrays)
+            raise SettingError(f"{spelled(name)} does nothing with --model {named}; leave it out, or {RELATIONAL}.")
+    return with_layer("nodes", {**groups, "model": model}, NodeSettings(), GRAPH_RECIPE)
 
 
 SETTINGS = TaskSettings(

@@ -1,78 +1,188 @@
 """Nodes: a number or a class for each node of one graph."""
 
 from collections.abc import Generator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
 from edgewise.errors import SettingError, plural
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_edge_inputs
+from edgewise.learn.networks.graph_settings import NodeSizes
+from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.outputs import Targets
-from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.file import is_graph_file
+from edgewise.learn.readers.graphs.lost import with_lost
 from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
-from edgewise.learn.readers.graphs.types import TypeScaler
-from edgewise.learn.readers.store.data import StoredNodeData, read_store
+from edgewise.learn.readers.graphs.types import TypeNames
+from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
+from edgewise.learn.readers.store.graph import StoredNodes
 from edgewise.learn.readers.store.layout import is_store
 from edgewise.learn.tables.columns import AUTO
-from edgewise.learn.tables.impute import Imputer
+from edgewise.learn.tables.impute import Imputer, with_filled
+from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.graph_encoding import GraphEncoding, num_edge_marks
-from edgewise.learn.tasks.graph_notes import (
-    features_in_words,
-    note_of_edges,
-    notes_of_constants,
-    notes_of_missing,
-    notes_of_missing_edges,
+from edgewise.learn.tasks.explainable import explaining
+from edgewise.learn.tasks.graph_encoding import (
+    WHOLE_GRAPH,
+    GraphEncoding,
+    edge_imputer,
+    filled_edges,
+    num_edge_marks,
+    num_filled_edge_inputs,
 )
-from edgewise.learn.tasks.nodes.encoder import NodeEncoder
-from edgewise.learn.tasks.nodes.node_types import (
+from edgewise.learn.tasks.graph_explainable import explainable_rows, row_item
+from edgewise.learn.tasks.graph_notes import check_graph, features_in_words, note_of_edges, notes_of_features
+from edgewise.learn.tasks.graph_settings import holds_types
+from edgewise.learn.tasks.graph_types import (
     check_types,
+    names_with_targets,
     notes_of_types,
     num_repeated_edges,
-    types_with_targets,
-    widths,
+    sizes_of_types,
 )
-from edgewise.learn.tasks.nodes.sampled import GraphSampler, SampledLoader
-from edgewise.learn.tasks.nodes.settings import SAMPLED_BATCH_SIZE, SETTINGS, NodeRunSettings, holds_types
-from edgewise.learn.tasks.nodes.stored import StoredNodes, check_stored, notes_of_store
-from edgewise.learn.tasks.nodes.stored_run import (
-    lost_edges_of,
-    sampled_if_large,
-    say_unknown_words,
-    source_of,
-    stored_nodes_of_run,
-    stored_predictions,
-)
+from edgewise.learn.tasks.nodes.settings import SETTINGS, NodeRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
-from edgewise.learn.tasks.table_settings import reading_columns
-from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows, row_loader, rows_to_score
-from edgewise.learn.tasks.targets import targets_of
+from edgewise.learn.tasks.sampled import SAMPLED_BATCH_SIZE, note_of_fanouts, sampled_if_large, sampled_loader
+from edgewise.learn.tasks.stored import (
+    check_stored,
+    notes_of_store,
+    read_store_to_predict,
+    read_store_to_train,
+    source_of,
+    stored_batches,
+    stored_nodes,
+    stored_predictions,
+)
+from edgewise.learn.tasks.table_task import (
+    MAX_FITTED,
+    Features,
+    TableTask,
+    contents_of_rows,
+    row_loader,
+    rows_to_score,
+)
+from edgewise.learn.tasks.targets import in_one_step, targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Written
 from edgewise.learn.training.baseline import filled
+from edgewise.learn.training.document import INLINE, TRANSIENT
 from edgewise.learn.training.loader import Loader
 from edgewise.learn.training.settings import TrainSettings
-from edgewise.neighborhood import EDGE_TYPES
+
+
+@dataclass(frozen=True)
+class NodeEncoder:
+    """What the training graph fixed of nodes and edges: their scales, words, types and sizes."""
+
+    on_graph: GraphEncoding = field(metadata=INLINE)
+    """How features become numbers, which is the same for all tasks over one graph."""
+    sizes: NodeSizes
+    """What the data looks like."""
+    types: TypeNames | None = None
+    """The types of nodes and edges; None where the model ignores them."""
+    edge_imputer: Imputer = field(default_factory=Imputer)
+    """Fills missing numbers of edges; none where the run drops them."""
+    stored: dict[str, StoredNodes] = field(metadata=TRANSIENT, default_factory=dict, compare=False)
+    """The store that was read last, under `last`."""
+
+    rows_per_batch: ClassVar[int] = WHOLE_GRAPH
+
+    @property
+    def num_edge_columns(self) -> int:
+        """Features of an edge as they stand in the file."""
+        num_inputs_of_one = num_filled_edge_inputs(1, self.edge_imputer, self.on_graph.settings)
+        return max(0, self.sizes.num_edge_features - num_inputs_of_one + 1)
+
+    @property
+    def reading(self) -> JsonObject:
+        """How a graph to predict is read, with the types and words that the model knows."""
+        types = {"with_types": self.types is not None, "model_types": self.types}
+        fills_edges = bool(self.edge_imputer.median)
+        return {**types, "may_lack_edges": True, "fills_edges": fills_edges, **self.on_graph.known_words}
+
+    def new_network(self, output: Targets) -> NodeModel:
+        """Layers over the graph."""
+        return NodeModel(self.sizes, self.on_graph.settings)
+
+    def batches(
+        self, data: NodeData | StoredNodeData, scale: TargetScaler | None, *, whole: bool = False
+    ) -> RowBatches:
+        """The graph as the models take it.
+
+        Args:
+            data: its nodes.
+            scale: of the targets.
+            whole: whether the graph of a store is read into memory.
+
+        Raises:
+            DataError: its nodes or edges have another number of features than those of the training graph.
+        """
+        on_graph, count = self.on_graph, self.num_edge_columns
+        if isinstance(data, StoredNodeData):
+            if "last" not in self.stored or self.stored["last"].data is not data:
+                num_marks = num_edge_marks(self.edge_imputer, on_graph.settings)
+                self.stored["last"] = stored_nodes(data, on_graph, count, num_marks)
+            return stored_batches(self.stored["last"], scale, whole=whole)
+
+        check_graph(on_graph, data.rows.source, data.features, data.edges, count, data.has_degrees)
+        messages = filled_edges(data.edges, self.edge_imputer, on_graph.settings)
+        graph = on_graph.to_graph(data.features, data.edges, messages, data.types)
+        return RowBatches.of_nodes(data.rows, scale, graph)
+
+    def statuses(self, data: NodeData | StoredNodeData) -> list[str]:
+        """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
+        on_graph = self.on_graph
+        if isinstance(data, StoredNodeData):
+            return with_lost(data.rows.status, hops_to_lost(data.store, on_graph.settings.reach), "the node")
+        status = with_lost(data.rows.status, on_graph.hops_to_lost(data.edges, len(data.names)), "the node")
+        edge_names = on_graph.names_of_edges(data.num_edge_features)
+        return with_filled(status, data.missing(on_graph.names_of_features(), edge_names))
+
+    def check(self, output: Targets) -> None:
+        """Raise DataError unless the fields fit each other."""
+        self.on_graph.check(self.sizes, self.types)
+        output.check_size(self.sizes.num_outputs)
 
 
 def read_data(settings: NodeRunSettings) -> NodeData | StoredNodeData:
     if is_store(settings.data[0]):
-        return without_splits(stored_nodes_of_run(settings), settings)
-    with_types = settings.model.is_relational
-    data = read_nodes(
-        settings.data,
-        reading_columns(settings.columns, settings.feature_scale),
-        settings.graph,
-        strict=settings.strict,
-        with_types=with_types,
-        fills_edges=settings.columns.imputes,
+        return read_store_to_train(settings.data, settings.columns, settings.graph, strict=settings.strict)
+    columns, with_types = settings.scaling.to_read(settings.columns), settings.model.is_relational
+    how = {"strict": settings.strict, "with_types": with_types, "fills_edges": settings.columns.imputes}
+    return read_nodes(settings.data, columns, settings.graph, **how)
+
+
+def resolved(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> NodeRunSettings:
+    """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
+    if isinstance(data, StoredNodeData):
+        check_stored(settings.model, data.store)
+        settings = replace(settings, graph=source_of(data.store))
+    else:
+        check_types(data.types, settings.model)
+    if settings.fanouts and settings.train.batch_size is None:
+        return replace(settings, train=replace(settings.train, batch_size=SAMPLED_BATCH_SIZE))
+    return in_one_step(settings, data, splits)
+
+
+def encode(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> tuple[NodeEncoder, Targets]:
+    """The sizes and scales of the whole graph, which training sees."""
+    model, types = settings.model, data.types
+    imputer = edge_imputer(data.edges, imputes=settings.columns.imputes)
+    on_graph = GraphEncoding.fit(data, data.features, model, settings.graph, settings.scaling, types)
+    output = targets_of(data.rows, splits.train, on_graph.columns)
+    sizes = NodeSizes(
+        num_features=on_graph.num_features,
+        num_edge_features=num_filled_edge_inputs(data.num_edge_features, imputer, model),
+        num_outputs=output.num_outputs,
+        **sizes_of_types(types, on_graph.scaler),
     )
-    return without_splits(data, settings)
+    names = None if types is None else names_with_targets(types, splits.train)
+    return NodeEncoder(on_graph, sizes, names, imputer), output
 
 
 def sampled_where_needed(settings: NodeRunSettings, prepared: Prepared) -> Prepared:
@@ -82,29 +192,15 @@ def sampled_where_needed(settings: NodeRunSettings, prepared: Prepared) -> Prepa
     return replace(ready, rows=None) if isinstance(ready.data, StoredNodeData) else ready
 
 
-def resolved(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> NodeRunSettings:
-    """A step sees all training nodes, unless a batch size is given or neighbors are sampled."""
-    if isinstance(data, StoredNodeData):
-        settings = replace(settings, graph=source_of(data.store))
-    else:
-        check_types(data, settings.model)
-    batch_size = settings.train.batch_size or (SAMPLED_BATCH_SIZE if settings.fanouts else len(splits.train))
-    return replace(settings, train=replace(settings.train, batch_size=batch_size))
-
-
 def whole_graph(prepared: Prepared) -> str | None:
     return None if prepared.settings.fanouts else "sample neighborhoods with --fanouts 15 10 --batch-size 1024"
 
 
 def training_loader(rows: np.ndarray, prepared: Prepared, batches: RowBatches, recipe: TrainSettings) -> Loader:
     """Batches see sampled neighborhoods where there are fanouts."""
-    if not (fanouts := prepared.settings.fanouts):
-        return row_loader(rows, prepared, batches, recipe)
-    graph, seed = batches.graph, recipe.seed
-    assert graph is not None
-    stored = graph.stored
-    samples = stored.sampler(fanouts, seed) if isinstance(stored, StoredNodes) else GraphSampler(graph, fanouts, seed)
-    return SampledLoader(batches, samples, rows, recipe.batch_size or SAMPLED_BATCH_SIZE, seed)
+    if fanouts := prepared.settings.fanouts:
+        return sampled_loader(rows, batches, fanouts, recipe)
+    return row_loader(rows, prepared, batches, recipe)
 
 
 def batches(prepared: Prepared) -> RowBatches:
@@ -117,72 +213,37 @@ def scored(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
     return rows_to_score(prepared, rows) if isinstance(prepared.data, StoredNodeData) else rows
 
 
-def encode(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> tuple[NodeEncoder, Targets]:
-    """The sizes and scales of the whole graph, which training sees."""
-    model, types, edges = settings.model, None, None
-    if isinstance(data, StoredNodeData):
-        check_stored(model, data.store)
-        num_edge_features, imputer = data.num_edge_features, Imputer()
-    else:
-        types, edges = data.types, data.edges
-        imputer = Imputer.fit([edges.features]) if settings.columns.imputes else Imputer()
-        num_edge_features = edges.features.shape[1] + num_edge_marks(imputer, model)
-
-    on_graph = GraphEncoding.fit(settings, data, data.features, edges, types)
-    output = targets_of(data.rows, splits.train, on_graph.columns)
-    scaler = on_graph.scaler if isinstance(on_graph.scaler, TypeScaler) else None
-    sizes = NodeSizes(
-        num_features=on_graph.num_features,
-        num_edge_features=num_edge_inputs(num_edge_features, model, len(EDGE_TYPES) if model.is_extended else 0),
-        num_outputs=output.num_outputs,
-        type_features=() if types is None else widths(types, scaler),
-        num_relations=0 if types is None else len(types.names.relations),
-    )
-    names = None
-    if types is not None:
-        assert isinstance(data, NodeData)
-        names = replace(types.names, predicted=types_with_targets(data, splits.train))
-    return NodeEncoder(on_graph, sizes, names, imputer), output
+def split_contents(prepared: Prepared) -> SplitContents | None:
+    return None if isinstance(prepared.data, StoredNodeData) else contents_of_rows(prepared)
 
 
 def features(prepared: Prepared) -> Features:
-    data = prepared.data
-    features_of_rows: Features = data.features.of_rows
-    if isinstance(data, StoredNodeData) or not data.features.num_missing:
-        return features_of_rows
-    return filled(features_of_rows, evenly_spaced(prepared.splits.train, MAX_FITTED))
+    known = prepared.data.features
+    return filled(known.of_rows, evenly_spaced(prepared.splits.train, MAX_FITTED), is_missing=known.num_missing > 0)
 
 
 def warnings(prepared: Prepared) -> list[str]:
     """Features that are missing or do not vary, too."""
-    data, encoder = prepared.data, prepared.fitted.encoder
-    lines = notes_of_missing(encoder.on_graph, data.features)
-    if isinstance(data, StoredNodeData):
-        return [*lines, *notes_of_constants(encoder.on_graph, data.features)]
-    names = encoder.on_graph.names_of_edges(data.edges.features.shape[1])
-    lines += notes_of_missing_edges(data.edges, names, encoder.on_graph.settings)
-    return [*lines, *notes_of_constants(encoder.on_graph, data.features, data.edges, data.types)]
+    data = prepared.data
+    return notes_of_features(prepared.fitted.encoder.on_graph, data.features, data.edges, data.types)
 
 
 def notes(prepared: Prepared) -> list[str]:
     """The edges, what was assumed of them, and what the nodes lack."""
-    data, settings, splits = prepared.data, prepared.settings, prepared.splits
+    data, settings = prepared.data, prepared.settings
     if isinstance(data, StoredNodeData):
         return [*notes_of_store(data, settings.model), *notes_of_targets(data, settings)]
-    edges, graph = data.edges, settings.graph
+    edges, graph, types = data.edges, settings.graph, data.types
     lines = [f"{edges.ways(graph.directed)}; {features_in_words(data.features.shape[1], has_degrees=data.has_degrees)}"]
     remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
     lines += edges.unused(remedy)
-    if data.types is not None:
-        lines += notes_of_types(data, splits.train)
-        num_repeated = num_repeated_edges(data)
-    else:
-        num_repeated = edges.num_repeated(len(data.rows))
-        if holds_types(settings.data):
-            lines.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
-    lines += note_of_edges(edges.features.shape[1], settings.model)
-    lines += edges.notes(len(data.rows), num_repeated)
-    lines += notes_of_targets(data, settings)
+    if types is not None:
+        lines += notes_of_types(types, edges, prepared.splits.train)
+    elif holds_types(settings.data):
+        lines.append(f"types of nodes or edges, which --model {settings.model.model} ignores")
+    num_repeated = edges.num_repeated(len(data.rows)) if types is None else num_repeated_edges(types, edges)
+    lines += note_of_edges(data.num_edge_features, settings.model)
+    lines += [*edges.notes(len(data.rows), num_repeated), *notes_of_targets(data, settings)]
     if degree := settings.model.expander_degree:
         lines.append(f"each node is joined with up to {plural(degree, 'other')} drawn at random")
     if num_virtual := settings.model.num_virtual_nodes:
@@ -190,35 +251,44 @@ def notes(prepared: Prepared) -> list[str]:
     return lines
 
 
+def notes_of_targets(data: NodeData | StoredNodeData, settings: NodeRunSettings) -> list[str]:
+    """What a step samples, and which nodes lack a target."""
+    lines, rows = [], data.rows
+    if settings.fanouts:
+        lines.append(note_of_fanouts(settings.fanouts, settings.model, settings.train.batch_size))
+    is_unlabelled = np.isnan(rows.targets).all(axis=1)
+    if count := int(is_unlabelled.sum()):
+        verb = ("node has no target: it is", "nodes have no target: they are")
+        lines.append(f"{plural(count, *verb)} part of the graph, and not learned from")
+    if (column := rows.columns.splits_column) is not None:
+        is_test = np.array([word.strip().lower() == "test" for word in rows.cells.texts(column)])
+        if unlabelled := int((is_test & is_unlabelled).sum()):
+            verb = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
+            lines.append(f"{plural(unlabelled, *verb)} not scored")
+    return lines
+
+
+def read_known(trained: FittedTable[NodeEncoder], settings: NodeRunSettings) -> NodeData:
+    """The graph that a model was trained on."""
+    columns = trained.columns.to_predict(node_column=settings.columns.node_column or AUTO)
+    return read_nodes(settings.data, columns, settings.graph, **trained.encoder.reading)
+
+
 def read_requested(trained: FittedTable[NodeEncoder], request: PredictRequest) -> NodeData | StoredNodeData:
-    columns = trained.columns.to_predict(
-        node_column=request["node_column"] or AUTO,
-        node_type_column=request["node_type_column"],
-        descriptors_columns=tuple(request["descriptors_columns"] or trained.columns.descriptors_columns),
-    )
-    on_graph = trained.encoder.on_graph
-    if trained.encoder.types is None and (request["node_type_column"] or request["edge_type_column"]):
+    of_training, on_graph, type_column = trained.columns, trained.encoder.on_graph, request["edge_type_column"]
+    columns = request.columns(of_training, node_column=AUTO, descriptors_columns=None)
+    columns = replace(columns, node_type_column=request["node_type_column"])
+    if trained.encoder.types is None and (request["node_type_column"] or type_column):
         raise SettingError(
             f"{request.folder} ignores types of nodes and edges; leave out --node-type-column and --edge-type-column."
         )
     if is_store(request.data):
-        for name in ("edges", "features"):
-            if request[name]:
-                raise SettingError(f"{request.data} is a store, which holds its {name}; leave out --{name}.")
-        stored = read_store(request.data, columns, strict=request.strict, **on_graph.known_words)
-        lost, count = lost_edges_of(stored.store, strict=request.strict)
-        list_left_out(lost, request=request, count=count)
-        say_unknown_words(stored, strict=request.strict)
-        return stored
-    source = replace(
-        on_graph.graph,
-        edges=request["edges"],
-        features=request["features"],
-        edge_type_column=request["edge_type_column"],
-    )
+        return read_store_to_predict(columns, on_graph, request)
     if not is_graph_file(request.data):
-        columns = replace(columns, node_type_column=request["node_type_column"] or trained.columns.node_type_column)
-        source = replace(source, edge_type_column=request["edge_type_column"] or on_graph.graph.edge_type_column)
+        columns = replace(columns, node_type_column=columns.node_type_column or of_training.node_type_column)
+        type_column = type_column or on_graph.graph.edge_type_column
+    files = {"edges": request["edges"], "features": request["features"]}
+    source = replace(on_graph.graph, **files, edge_type_column=type_column)
     data = read_nodes([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
     list_left_out(data.edges.rejected, data.rows.rejected, request)
     return data
@@ -230,67 +300,17 @@ def predict_nodes(
     """The nodes of a graph together; those of a store some at a time."""
     TASK.refuse_workers(workers)
     if not is_store(request.data):
-        assert TASK.predict is not None
-        yield TASK.predict(request, suffix)
+        yield TABLE.predict(request, suffix)
         return
-    with stage(f"reading {request.data}"):
-        trained, data = TABLE.open(request)
+    trained, data = TASK.read(request)
     assert isinstance(data, StoredNodeData)
-    trained.threads = request.threads
-    trained.check_coverage(request["coverage"])
     yield from stored_predictions(trained, data, request, suffix)
-
-
-def split_contents(prepared: Prepared) -> SplitContents:
-    if isinstance(prepared.data, StoredNodeData):
-        return None  # type: ignore[return-value]
-    return contents_of_rows(prepared)
-
-
-def without_splits(data: NodeData | StoredNodeData, settings: NodeRunSettings) -> NodeData | StoredNodeData:
-    """The data set without its column of splits where another split is asked for."""
-    if settings.split in (None, "column"):
-        return data
-    columns = replace(data.rows.columns, splits_column=None)
-    return replace(data, rows=replace(data.rows, columns=columns))
-
-
-def notes_of_targets(data: NodeData | StoredNodeData, settings: NodeRunSettings) -> list[str]:
-    """What a step samples, and which nodes lack a target."""
-    lines = []
-    if fanouts := settings.fanouts:
-        lines.append(note_of_fanouts(fanouts, settings.model, settings.train.batch_size or SAMPLED_BATCH_SIZE))
-    if count := int(np.isnan(data.rows.targets).all(axis=1).sum()):
-        verb = ("node has no target: it is", "nodes have no target: they are")
-        lines.append(f"{plural(count, *verb)} part of the graph, and not learned from")
-    if unlabelled := unlabelled_test(data):
-        verb = ("of them is a test node by its column, and is", "of them are test nodes by their column, and are")
-        lines.append(f"{plural(unlabelled, *verb)} not scored")
-    return lines
-
-
-def note_of_fanouts(fanouts: tuple[int, ...], model: NodeSettings, batch_size: int) -> str:
-    """What a step samples."""
-    hops = ", then ".join("all" if count < 0 else f"up to {count:,}" for count in fanouts)
-    note = f"a step samples {hops} edges a node around {plural(batch_size, 'node')}; validation sees the whole graph"
-    if len(fanouts) < model.reach:
-        note += f"; the model reaches {plural(model.reach, 'hop')}, --fanouts has {len(fanouts)}"
-    return note
-
-
-def unlabelled_test(data: NodeData | StoredNodeData) -> int:
-    """Test nodes of the splits column without a target."""
-    column = data.rows.columns.splits_column
-    if column is None:
-        return 0
-    is_test = np.array([word.strip().lower() == "test" for word in data.rows.cells.texts(column)])
-    return int((is_test & np.isnan(data.rows.targets).all(axis=1)).sum())
 
 
 TABLE = TableTask(
     settings=SETTINGS,
     noun="nodes",
-    explainable="edgewise.learn.tasks.nodes.explainable:EXPLAINABLE",
+    explainable="edgewise.learn.tasks.nodes.task:EXPLAINABLE",
     read_data=read_data,
     after_split=sampled_where_needed,
     resolved=resolved,
@@ -309,3 +329,12 @@ TABLE = TableTask(
 )
 
 TASK = TABLE.task
+explain_node = explaining(row_item)
+
+EXPLAINABLE = explainable_rows(
+    TABLE,
+    read_known,
+    row_item,
+    call="explain(features, edges, node)",
+    fields=lambda data: [(data.rows.columns.node_column or "node", "node")],
+)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeAlias
+from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -26,16 +27,13 @@ from edgewise.learn.tasks.tagging.settings import SETTINGS, TaggingRunSettings
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER
 from edgewise.learn.tasks.vocabulary import coverage_warning, tokenizer_and_weights
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import cpu_threads, pick_device
 from edgewise.learn.training.document import TRANSIENT
 from edgewise.learn.training.folder import RunFolder, json_lines
 from edgewise.learn.training.loader import Loader, RowLoader
 from edgewise.learn.training.loss import TokenLoss
 from edgewise.learn.training.spans import UsualTags, marks_spans, tag_scores
-
-if TYPE_CHECKING:
-    from edgewise.learn.training.training import FitResult
-
 
 CHUNKS_PER_BATCH = 64
 """Chunks of sentences that are read at once where no gradient is wanted."""
@@ -112,11 +110,8 @@ class TaggingEncoder:
 
 
 FittedTagger: TypeAlias = Fitted[TaggingEncoder, Tags]
-
-
-def load(folder: RunFolder) -> FittedTagger:
-    """The model of a run folder."""
-    return Fitted.load(folder, SETTINGS.format, encoder=TaggingEncoder, output=Tags)
+load = partial(FittedTagger.load, format=SETTINGS.format, encoder=TaggingEncoder, output=Tags)
+"""Reads the model of a run folder."""
 
 
 def tag(fitted: FittedTagger, sentences: Sequence[Sequence[str]], device: str = "cpu") -> list[list[str]]:
@@ -218,7 +213,7 @@ def loader(prepared: PreparedSentences, split: str, batch_size: int, seed: int |
     return tag_loader(prepared.fitted, prepared.data, prepared.splits[split], size, seed)
 
 
-def evaluate(prepared: PreparedSentences, results: "list[FitResult]") -> JsonObject:
+def evaluate(prepared: PreparedSentences, results: list[FitResult]) -> JsonObject:
     """The scores of validation and test sentences, beside those of each word's most frequent tag."""
     fitted, sentences, splits = prepared.fitted, prepared.data, prepared.splits
     metrics: JsonObject = {

@@ -4,7 +4,8 @@ import dataclasses
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from functools import partial
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -31,14 +32,11 @@ from edgewise.learn.tasks.scores import ScoreTable
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.tasks.tokens import TOKENIZER, token_scores
 from edgewise.learn.tasks.translation.settings import SETTINGS, TranslationRunSettings
+from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import cpu_threads, pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import LengthLoader, Loader
 from edgewise.learn.training.loss import TokenLoss
-
-if TYPE_CHECKING:
-    from edgewise.learn.training.training import FitResult
-
 
 TEXTS_PER_BATCH = 64
 """Texts that are translated at once."""
@@ -111,11 +109,8 @@ class TranslationEncoder:
 
 
 FittedTranslation: TypeAlias = Fitted[TranslationEncoder, Translations]
-
-
-def load(folder: RunFolder) -> FittedTranslation:
-    """The model of a run folder."""
-    return Fitted.load(folder, SETTINGS.format, encoder=TranslationEncoder, output=Translations)
+load = partial(FittedTranslation.load, format=SETTINGS.format, encoder=TranslationEncoder, output=Translations)
+"""Reads the model of a run folder."""
 
 
 def translate_texts(fitted: FittedTranslation, texts: Sequence[str], device: str = "cpu") -> list[str | None]:
@@ -252,7 +247,7 @@ def loader(prepared: PreparedPairs, split: str, batch_size: int, seed: int | Non
     return prepared.data.tokens.loader(prepared.splits[split], batch_size, seed)
 
 
-def evaluate(prepared: PreparedPairs, results: "list[FitResult]") -> JsonObject:
+def evaluate(prepared: PreparedPairs, results: list[FitResult]) -> JsonObject:
     """The loss of validation and test rows; `write_predictions` adds the BLEU of the test rows."""
     fitted, pairs, splits = prepared.fitted, prepared.data.tokens, prepared.splits
     counts = {split: len(rows) for split, rows in splits.items()}

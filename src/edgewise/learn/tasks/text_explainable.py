@@ -5,7 +5,7 @@ numbers are means over the members. Memory stays linear in the length of a text 
 to 512 tokens costs a prediction for every token, of longer ones groups are removed.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -26,8 +26,9 @@ from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row, targets_of_table
 from edgewise.learn.tasks.explained import Explained, target_predictions
-from edgewise.learn.tasks.texts.task import TABLE, TextsEncoder
+from edgewise.learn.tasks.text_encoder import TextEncoder
 from edgewise.learn.tasks.token_explainable import ExplainedTokens, Left, TokenRow, nothing_of
+from edgewise.learn.training.folder import RunFolder
 from edgewise.trace import Trace
 
 ABOUT = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
@@ -38,7 +39,7 @@ ABOUT = "The prediction less the prediction without the token. Tokens that stand
 class TextNumber:
     """One prediction for a row of texts, by all members of the ensemble."""
 
-    trained: FittedTable[TextsEncoder]
+    trained: FittedTable[TextEncoder]
     """The ensemble."""
     tokens: TokenRow
     """The row."""
@@ -50,7 +51,7 @@ class TextNumber:
     """The number."""
 
     @classmethod
-    def of(cls, trained: FittedTable[TextsEncoder], tokens: TokenRow, target: str | None, label: object) -> Self:
+    def of(cls, trained: FittedTable[TextEncoder], tokens: TokenRow, target: str | None, label: object) -> Self:
         """The number of a target and a label.
 
         Raises:
@@ -123,13 +124,13 @@ def companion_outputs(member: nn.Module, batch: TextRowBatch) -> dict[str, Tenso
     return {name: companion(batch) for name, companion in companions_of(member).items()}
 
 
-def companion_notes(trained: FittedTable[TextsEncoder], shares: Mapping[str, float]) -> list[str]:
+def companion_notes(trained: FittedTable[TextEncoder], shares: Mapping[str, float]) -> list[str]:
     """How much companions count in a prediction, and what of an explanation is theirs."""
     return [f"{percent(shares[name])} {COMPANIONS[name].explained}" for name in trained.companions]
 
 
 def item(
-    trained: FittedTable[TextsEncoder], texts: Row, target: str | None, label: object, top: int | None
+    trained: FittedTable[TextEncoder], texts: Row, target: str | None, label: object, top: int | None
 ) -> Explainable:
     """One row of texts.
 
@@ -189,30 +190,36 @@ def row_of(texts: object) -> Row:
     return tuple(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else (texts,)
 
 
-def predict(trained: FittedTable[TextsEncoder], rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
+def predict(trained: FittedTable[TextEncoder], rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:
     """The predictions for rows of texts."""
     data = texts_from_arrays(np.array(rows, dtype=object).reshape(len(rows), -1))
     predictions = trained.predict(data)
     return [target_predictions(trained, predictions, row) for row in range(len(rows))]
 
 
-def unread(trained: FittedTable[TextsEncoder], row: Row) -> str:
+def unread(trained: FittedTable[TextEncoder], row: Row) -> str:
     """How many tokens of a row are cut off, in words; empty where none is."""
     num_cut, context = trained.encoder.row_tokens(row).num_cut, trained.encoder.settings.context
     return f"{context + num_cut:,} tokens, of which the model reads {context:,}" if num_cut else ""
 
 
-EXPLAINABLE = ExplainableTask(
-    load=TABLE.load,
-    kind="text",
-    rows_in_words="texts",
-    fields=lambda trained: [(name, "text") for name in trained.columns.text_columns],
-    targets=targets_of_table,
-    model_name=lambda trained: trained.encoder.text.encoder,
-    predict=predict,
-    item=item,
-    statuses=lambda trained, rows: [trained.encoder.tokenizer.status_of(texts) for texts in rows],
-    unread=unread,
-    coverage=lambda trained: trained.coverage,
-    row=row_of,
-)
+def explainable_texts(load: Callable[[RunFolder], FittedTable[TextEncoder]]) -> ExplainableTask:
+    """A task whose rows are texts.
+
+    Args:
+        load: reads the ensemble of a run folder.
+    """
+    return ExplainableTask(
+        load=load,
+        kind="text",
+        rows_in_words="texts",
+        fields=lambda trained: [(name, "text") for name in trained.columns.text_columns],
+        targets=targets_of_table,
+        model_name=lambda trained: trained.encoder.text.encoder,
+        predict=predict,
+        item=item,
+        statuses=lambda trained, rows: [trained.encoder.tokenizer.status_of(texts) for texts in rows],
+        unread=unread,
+        coverage=lambda trained: trained.coverage,
+        row=row_of,
+    )

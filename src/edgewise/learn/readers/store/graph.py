@@ -9,15 +9,11 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from edgewise.errors import DataError, SettingError, plural
 from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import mapped_array
 from edgewise.learn.memory import available_memory
-from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.data import StoredNodeData, one_hot_of
-from edgewise.learn.readers.store.layout import GraphStore
-from edgewise.learn.tasks.graph_notes import note_of_edges
 from edgewise.neighborhood import Edges
 from edgewise.sampling import NeighborSampler
 from edgewise.sampling.incoming import Incoming
@@ -27,29 +23,7 @@ MEMORY_SHARE, MIN_BYTES, MAX_BYTES = 32, 2**21, 2**26
 MAX_ROWS = 2**18
 """Nodes of a part, at most."""
 EDGE_CHUNK = 2**22
-
-
-def check_stored(settings: NodeSettings, store: GraphStore) -> None:
-    """Raise SettingError where a model needs more of a graph than a store gives it."""
-    needs = {
-        "--expander-degree": settings.expander_degree,
-        "--num-virtual-nodes": settings.num_virtual_nodes,
-        "--laplacian-positions": settings.laplacian_positions,
-        "--random-walk-positions": settings.random_walk_positions,
-    }
-    for flag, value in needs.items():
-        if value:
-            raise SettingError(f"{flag} needs the graph in memory, but {store.folder} is a store; leave it out.")
-    if settings.spec.over_edges:
-        raise SettingError(
-            f"--model {settings.model} follows edges several hops far, which stores give hop by hop; take another "
-            "--model, or train on the tables themselves."
-        )
-    if settings.is_relational:
-        raise SettingError(
-            f"--model {settings.model} reads types of nodes and edges, which stores do not give yet; take another "
-            "--model, or train on the tables themselves."
-        )
+"""Edges whose weights or words are read together."""
 
 
 class StoredNodes:
@@ -57,9 +31,10 @@ class StoredNodes:
 
     Args:
         data: the nodes.
-        settings: of the layers.
         scale: from features as they stand in the files, `(node, feature)`, to the units of the model.
+        has_loops: whether each node without a loop gets one.
         reads_weights: whether the one feature of an edge is its weight.
+        reads_sender_degrees: whether layers divide by how many edges come to a sender.
         adds_degrees: whether the numbers of edges that come and go are features, too.
         num_marks: features of an edge that say which of its numbers were filled: none is missing in a store.
         scratch: the folder for what does not fit into memory; that of temporary files by default.
@@ -68,16 +43,18 @@ class StoredNodes:
     def __init__(
         self,
         data: StoredNodeData,
-        settings: NodeSettings,
         scale: Callable[[np.ndarray], torch.Tensor],
         *,
+        has_loops: bool,
         reads_weights: bool,
+        reads_sender_degrees: bool,
         adds_degrees: bool = False,
         num_marks: int = 0,
         scratch: str | None = None,
     ):
         self.stored_features = replace(data.features, adds_degrees=adds_degrees)
-        self.data, self.store, self.settings, self.scale = data, data.store, settings, scale
+        self.data, self.store, self.scale = data, data.store, scale
+        self.has_loops, self.reads_sender_degrees = has_loops, reads_sender_degrees
         self.num_nodes, self.scratch_folder = data.store.num_nodes, scratch
         self.offsets, self.links = (self.store.array(f"incoming_{name}") for name in ("offsets", "links"))
         self.loops = self.store.array("loops")
@@ -132,7 +109,7 @@ class StoredNodes:
         local = self._place[senders]
         receivers = np.repeat(np.arange(len(rows)), np.diff(ends))
         local_edges, features = self.edges(nodes, local, receivers, edges, np.arange(len(rows)))
-        degrees = self.degrees(nodes) if self.settings.spec.reads_sender_degrees else None
+        degrees = self.degrees(nodes) if self.reads_sender_degrees else None
         return nodes, Graph.unchecked(None, local_edges, features, full_degrees=degrees), len(rows)
 
     def _with_senders(self, rows: np.ndarray, senders: np.ndarray) -> np.ndarray:
@@ -156,7 +133,7 @@ class StoredNodes:
     def num_edge_features(self) -> int:
         """Numbers of an edge as the model reads them; loops that were added have a mark."""
         num_features = self.data.num_edge_features + self.num_marks
-        return num_features + (num_features > 0 and self.settings.has_loops)
+        return num_features + (num_features > 0 and self.has_loops)
 
     def degrees(self, nodes: np.ndarray) -> torch.Tensor:
         """Edges that come to some nodes, or the sums of their weights."""
@@ -195,14 +172,14 @@ class StoredNodes:
         counts = last - first
         own_loops = np.repeat(last - counts.cumsum(), counts) + np.arange(counts.sum())
         at_loops = np.repeat(looped, counts)
-        added = looped[counts == 0] if self.settings.has_loops else looped[:0]
+        added = looped[counts == 0] if self.has_loops else looped[:0]
         ends = [np.concatenate([side, at_loops, added]).astype(np.int64) for side in (senders, receivers)]
         local_edges = Edges(torch.from_numpy(ends[0]), torch.from_numpy(ends[1]), len(nodes), len(nodes))
         tables = [self._edge_features("edge", places), self._edge_features("loop", own_loops)]
         features = torch.from_numpy(np.concatenate(tables))
         if not features.shape[1]:
             return local_edges, None
-        if self.settings.has_loops:
+        if self.has_loops:
             marked = F.pad(features.new_ones(len(added), 1), (features.shape[1], 0))
             features = torch.cat([F.pad(features, (0, 1)), marked])
         return local_edges, features
@@ -270,38 +247,3 @@ def no_edges(num_nodes: int) -> Edges:
     """The edges of a graph that has none."""
     nothing = torch.zeros(0, dtype=torch.int64)
     return Edges(nothing, nothing, num_nodes, num_nodes)
-
-
-def notes_of_store(data: StoredNodeData, settings: NodeSettings) -> list[str]:
-    """The edges of a store, what a model does not read, and what its nodes lack, a line each."""
-    store = data.store
-    mirrored = store.manifest.get("num_mirrored")
-    way = "one way each" if mirrored is None else f"both ways, {mirrored:,} of them added for it"
-    lines = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(data.features.shape[1], 'feature')} of a node"]
-    if count := store.manifest["num_loops"]:
-        lines.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
-    if count := store.manifest["rejected_edges"]["count"]:
-        _, file, line, column, _, reason = store.manifest["rejected_edges"]["first"][0]
-        what = f"{plural(count, 'row of the edges has', 'rows of the edges have')} a cell that cannot be read"
-        lines.append(f"{what}, the first in {file}, line {line}, column {column!r}: {reason}")
-    lines += note_of_edges(data.num_edge_features, settings)
-    types = store.manifest["edge_type_column"], store.manifest["config"]["columns"]["node_type_column"]
-    for types_column, whose in zip(types, ("edges", "nodes"), strict=True):
-        if types_column:
-            lines.append(
-                f"the types of {whose} (column {types_column!r}) are stored; --model {settings.model} ignores them"
-            )
-    if times_column := store.manifest["edge_time_column"]:
-        lines.append(f"the times of edges (column {times_column!r}) are stored; no model reads them")
-    return lines
-
-
-def check_stored_weights(data: StoredNodeData, settings: NodeSettings) -> None:
-    """Raise DataError where the one feature of an edge is read as its weight, and is below 0."""
-    weights = data.store.array("edge_features")[:, 0]
-    for start in range(0, len(weights), EDGE_CHUNK):
-        if (least := float(weights[start : start + EDGE_CHUNK].min(initial=0))) < 0:
-            raise DataError(
-                f"{data.rows.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one "
-                "feature of an edge as its weight, expected zero or more."
-            )
