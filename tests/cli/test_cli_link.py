@@ -274,7 +274,10 @@ def test_a_run_is_continued_bit_for_bit(learn, tmp_path, monkeypatch):
         (["--model", "lstm"], "for links expected one of hop_attention, attention"),
         (["--model", "gcn", "--score", "dot"], "--score does nothing with --model gcn"),
         (["--edge-feature-columns", "trust", "x"], "--model gcn reads one number an edge, its weight"),
-        (["--model", "hop_attention", "--edge-feature-columns", "trust"], "only attention, gat, gatv2 or gin reads"),
+        (
+            ["--model", "hop_attention", "--edge-feature-columns", "trust"],
+            "only attention, gat, gatv2, gin or edge_attention reads",
+        ),
         (["--decoder", "cosine"], "is 'cosine'; expected one of"),
         (["--negatives", 0], "--negatives is 0; expected at least 1"),
         (["--negatives", 100], "pairs of nodes are not links, but"),
