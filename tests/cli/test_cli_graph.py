@@ -236,7 +236,7 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
         ),
         (
             (nodes, "--edges", edges, *COLUMNS, "--edge-feature-columns", "trust"),
-            "only attention, gat, gatv2 or gin reads edge features",
+            "only attention, gat, gatv2, gin or edge_attention reads edge features",
         ),
         ((nodes, "--edges", edges, *COLUMNS, "--context", 7), "--context applies to"),
         *[

@@ -243,7 +243,7 @@ def test_bad_words(edgewise, rings, tmp_path):
         ((*given, "--model", "gcn", "--num-heads", 5), "--model-dim (64) must be a multiple of --num-heads (5)"),
         (
             (*given, "--model", "hop_attention", "--edge-feature-columns", "length"),
-            "only attention, gat, gatv2 or gin reads edge features",
+            "only attention, gat, gatv2, gin or edge_attention reads edge features",
         ),
         ((*given, "--feature-scale", "none"), "--feature-scale applies to"),
         ((*given, "--smiles-columns", "a"), "--smiles-columns applies to molecules only"),

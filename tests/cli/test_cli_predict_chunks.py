@@ -124,20 +124,20 @@ def test_chunks_and_what_predicts_them_travel_to_other_processes(trained, new, m
 
 
 def test_notes_are_those_of_all_chunks():
-    first = Tally(5, 4, 1, num_cut=1, num_tokens=100, num_unknown=1, conformers={"C": ("retried", "[CH4]")})
-    second = Tally(5, 5, 0, num_cut=1, num_tokens=100, num_unknown=40, conformers={"C": ("retried", "C")})
+    first = Tally(5, 4, 1, num_cut=1, context=64, num_tokens=100, num_unknown=1, conformers={"C": ("retried", "[CH4]")})
+    second = Tally(5, 5, 0, num_cut=1, context=64, num_tokens=100, num_unknown=40, conformers={"C": ("retried", "C")})
     both = first + second
     assert list((first + Tally(conformers={"O": ("flat", "O"), "C": ("flat", "C")})).conformers) == ["C", "O"]
     assert both.summary == (
         "9 of 10 rows predicted, 1 of them from unknown words alone; 1 could not be, and say why in the column 'status'"
     )
-    assert both.notes(64) == [
+    assert both.notes == [
         "conformers: 1 embedded at the second try (first [CH4])",
         "2 texts have more than 64 tokens, cut there",
         "warning: 41 of 200 tokens (20.5%) are out of vocabulary and are read as <unk>: are these texts like those of "
         "the training?",
     ]
-    assert (Tally() + Tally(num_tokens=100, num_unknown=10)).notes(64) == []
+    assert (Tally() + Tally(num_tokens=100, num_unknown=10)).notes == []
 
 
 def test_long_cells_and_carriage_returns_come_back_as_they_were(trained, edgewise, tmp_path):
