@@ -131,7 +131,11 @@ def test_what_is_refused(learn, files, edgewise, tmp_path):
         (["--model", "rgcn", "--num-heads", 2], KINDS, "--num-heads does nothing with --model rgcn"),
         (["--model", "rgcn", "--num-bases", 0], KINDS, "--num-bases is 0; expected at least 1"),
         (["--num-heads", 3], KINDS, "--model-dim (16) must be a multiple of --num-heads (3)"),
-        (["--edge-feature-columns", "from"], KINDS, "only attention, gat, gatv2, gin or edge_attention reads edge features"),
+        (
+            ["--edge-feature-columns", "from"],
+            KINDS,
+            "only attention, gat, gatv2, gin or edge_attention reads edge features",
+        ),
     ]:  # fmt: skip
         code, out, err = learn(*words, columns=columns, folder="bad")
         assert (code, out) == (2, ""), words
