@@ -258,19 +258,27 @@ def shared_notes(explanations: "Sequence[Explanation]") -> dict[str, int]:
 
 def lines_of(explanation: "Explanation", leave_out: "Collection[str]" = ()) -> list[str]:
     """The predictions, how faithful the attributions are, and the notes except those to leave out."""
+    import numpy as np
+
+    from edgewise.explain.faithfulness import reference_among
     from edgewise.explain.numbers import formatted
 
     title = " ".join(explanation.title.split())
     shown, num_more = explanation.predictions[:MAX_PREDICTIONS], len(explanation.predictions) - MAX_PREDICTIONS
 
     lines = [f"{title}: {'; '.join(map(prediction_words, shown))}{f'; and {num_more:,} more' if num_more > 0 else ''}"]
+    for attribution in explanation.attributions:
+        if not math.isnan(attribution.baseline):
+            added = formatted(float(np.nansum(attribution.values)))
+            lines.append(f"  {attribution.name}: baseline {formatted(attribution.baseline)}, and {added} by all units")
     faithfulness = explanation.faithfulness
     if faithfulness is None:
         lines.append("  the faithfulness of the explanation was not computed")
     else:
         agreement = ", ".join(f"{name} {formatted(value)}" for name, value in faithfulness.agreement.items())
+        reference = reference_among({attribution.name for attribution in explanation.attributions})
         lines.append(
-            f"  agreement with occlusion in {explanation.explained} (1 is the same order): {agreement or 'none'}"
+            f"  agreement with {reference} in {explanation.explained} (1 is the same order): {agreement or 'none'}"
         )
         areas = ", ".join(f"{removal.method} {formatted(removal.area)}" for removal in faithfulness.removals)
         lines.append(f"  area between the most and the least important removed first (0 is chance): {areas or 'none'}")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from edgewise.explain.additive import Contributions
 from edgewise.explain.explanation import Curve, Layer, Part
 from edgewise.explain.occlusion import occlude
 from edgewise.trace import Weights
@@ -113,6 +114,8 @@ class Explainable:
     """The unit for changes of the explained output: 1 for a probability, the standard deviation of a target."""
     points: int = 32
     """Number of points for integrated gradients."""
+    contributions: Callable[[], Contributions] | None = None
+    """What each unit adds to the explained output; None if the task has no such method."""
     links: Callable[[], UnitLinks] | None = None
     """The links between units; None if there are none."""
     parts: Callable[[], Sequence[Part]] = tuple

@@ -65,13 +65,15 @@ class Attribution:
     """The importance of each unit for the prediction, by one method."""
 
     name: str
-    """`attention`, `rollout`, `occlusion`, `shared occlusion`, `integrated gradients`, `gradient × input`."""
+    """`removal`, `attention`, `rollout`, `occlusion`, `shared occlusion`, `integrated gradients`, …: see `METHODS`."""
     values: Float[np.ndarray, " unit"]
     """One number per unit; positive if the unit raises the explained output, NaN if it was not computed."""
     is_signed: bool = True
     """Whether values may be negative; shares of attention are not."""
     about: str = ""
     """A sentence that says what the numbers are."""
+    baseline: float = math.nan
+    """The explained output less the sum of the values, where that has a meaning; NaN for other methods."""
 
 
 @dataclass(frozen=True, eq=False)

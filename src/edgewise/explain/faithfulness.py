@@ -1,7 +1,7 @@
 """Faithfulness of attributions: the prediction while the most important units are removed, or inserted."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 import numpy as np
 from jaxtyping import Float
@@ -11,8 +11,8 @@ from edgewise.explain.explanation import Attribution, Faithfulness, Removal
 from edgewise.explain.occlusion import Predict, predict_without
 from edgewise.explain.rank import spearman
 
-OCCLUSION = "occlusion"
-"""The attribution that the others are compared with, as it removes units itself."""
+REFERENCES = ("occlusion", "removal")
+"""The attributions that remove units themselves: the others are compared with the first of them that is there."""
 RANDOM = "random"
 """The name of a random order."""
 
@@ -31,7 +31,7 @@ def faithfulness(
         deletion      d_k = f without the first k units, in the order of falling |a|, for k = 0 … n
         insertion     i_k = f with the first k units alone
         area          ∫₀¹ (|f − d_k| − |f − i_{n−k}|) / scale
-        agreement     Spearman's rank correlation of |a| with |occlusion|
+        agreement     Spearman's rank correlation of |a| with |occlusion|, or where it is missing with |removal|
 
     i_{n−k} is f without the last k units. The area says how much farther the prediction moves when the most important
     units go first than when the least important go first. It is 0 on average for a random order, whatever the
@@ -40,15 +40,15 @@ def faithfulness(
 
     Args:
         predict: f, for many lists of removed units at once.
-        attributions: a, one number per unit each. The others are compared with the one named `occlusion`.
+        attributions: a, one number per unit each. The others are compared with the first of `REFERENCES`.
         num_units: n.
         seed: of the random order.
         steps: number of steps of a curve; at most n.
         scale: the unit of areas: 1 for probabilities, the standard deviation of the training targets for numbers.
 
     Returns:
-        One removal per attribution, then `random`. The agreement of each attribution except occlusion; NaN without
-        occlusion, or if all sizes are equal.
+        One removal per attribution, then `random`. The agreement of each attribution except the one that they are
+        compared with; NaN without such a one, or if all sizes are equal.
 
     Raises:
         ShapeError: there are 0 units, or an attribution or `predict` returns the wrong number of values.
@@ -84,10 +84,16 @@ def faithfulness(
         _removal(name, counts / num_units, np.r_[full, curve[:, 0], empty], np.r_[empty, curve[:, 1], full], scale)
         for name, curve in zip(orders, curves, strict=True)
     ]
-    occlusion_sizes = sizes.get(OCCLUSION, np.full(num_units, math.nan))
-    agreement = {name: spearman(size, occlusion_sizes) for name, size in sizes.items() if name != OCCLUSION}
+    reference = reference_among(sizes)
+    reference_sizes = sizes.get(reference, np.full(num_units, math.nan))
+    agreement = {name: spearman(size, reference_sizes) for name, size in sizes.items() if name != reference}
 
     return Faithfulness(tuple(removals), agreement)
+
+
+def reference_among(names: Container[str]) -> str:
+    """The attribution that others are compared with."""
+    return next((name for name in REFERENCES if name in names), REFERENCES[0])
 
 
 def _sizes(attributions: Sequence[Attribution], num_units: int) -> dict[str, np.ndarray]:

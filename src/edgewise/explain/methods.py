@@ -36,6 +36,17 @@ class Method:
     """Integer options, with their defaults."""
 
 
+def _removal(item: Explainable) -> Attribution | None:
+    if item.contributions is None:
+        return None
+    added = item.contributions()
+    about = (
+        "What each unit adds: the sum over units that fits the predictions for this input, for it without some of its "
+        "parts, and for training inputs. The values sum to the prediction less the baseline."
+    )
+    return Attribution("removal", added.values, True, about, added.baseline)
+
+
 def _occlusion(item: Explainable) -> Attribution:
     return Attribution("occlusion", item.occlusion, True, item.about)
 
@@ -174,6 +185,7 @@ def shapley_values(
 
 
 METHODS: dict[str, Method] = {
+    "removal": Method("what each unit adds, by inputs that lack a part", _removal),
     "occlusion": Method("the prediction less that without each unit", _occlusion),
     "shared occlusion": Method("occlusion less half of the effect of each link", _shared_occlusion),
     "integrated gradients": Method("gradients along the line from an input without information", _integrated_gradients),

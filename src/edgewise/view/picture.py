@@ -17,7 +17,7 @@ try:
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
     from matplotlib.font_manager import FontProperties, findfont, get_font
-    from matplotlib.patches import Circle, FancyBboxPatch, PathPatch
+    from matplotlib.patches import Circle, FancyBboxPatch, PathPatch, Polygon
     from matplotlib.path import Path
     from matplotlib.textpath import TextPath
 except ModuleNotFoundError as error:
@@ -227,6 +227,12 @@ def _draw_atoms(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
     x, highest = 0.0, 1.0
     drawn = draw_molecules(explanation)
     for molecule in drawn:
+        place_of_unit = dict(zip(molecule.units, molecule.places + np.array([x, 0]), strict=True))
+        for bond in molecule.bonds:
+            middle = (place_of_unit[bond[0]] + place_of_unit[bond[1]]) / 2
+            for unit in bond:
+                corners = _band(place_of_unit[unit], middle, 0.16 * molecule.bond_length)
+                axes.add_patch(Polygon(corners, facecolor=shades[unit], linewidth=0))
         for unit, (left, top) in zip(molecule.units, molecule.places):
             disk = Circle((x + left, top), 0.36 * molecule.bond_length, facecolor=shades[unit], linewidth=0)
             axes.add_patch(disk)
@@ -243,6 +249,13 @@ def _draw_atoms(axes: Axes, explanation: Explanation, shades: np.ndarray) -> flo
     width = max(x, 300.0)
     axes.set(xlim=(0, width), ylim=(highest, -24 if len(drawn) > 1 else 0), aspect="equal")
     return WIDTH * (highest + (24 if len(drawn) > 1 else 0)) / width
+
+
+def _band(start: np.ndarray, stop: np.ndarray, half_width: float) -> np.ndarray:
+    """The corners of a line as wide as twice `half_width`."""
+    along = stop - start
+    across = np.array([-along[1], along[0]]) * half_width / max(float(np.hypot(*along)), 1e-9)
+    return np.stack([start + across, stop + across, stop - across, start - across])
 
 
 CODES = {"M": (Path.MOVETO,), "L": (Path.LINETO,), "Q": (Path.CURVE3,) * 2, "C": (Path.CURVE4,) * 3}

@@ -7,17 +7,21 @@ import numpy as np
 import pytest
 import torch
 
-from batch_cases import changed
 from edgewise.errors import DataError, SettingError
+from edgewise.explain.additive import contributions
 from edgewise.explain.rank import spearman
 from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
 from edgewise.learn.estimators.molecules import MOLECULES
 from edgewise.learn.estimators.row_methods import predictions
+from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.molecule import read_molecule
+from edgewise.learn.readers.molecules.simulate import atom_contributions, demo_table
+from edgewise.learn.readers.molecules.variants import variants
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.molecules.explainable import explain_molecule, recovery
+from edgewise.learn.tasks.molecules.known import KnownSample, environments_of_row
+from edgewise.learn.tasks.molecules.removal import noise_of
 from edgewise.learn.tasks.molecules.row import Row
-from edgewise.neighborhood import Edges
 
 SMALL = {
     "epochs": 2,
@@ -32,7 +36,9 @@ ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
 SMILES = [f"{'C' * (1 + number // 5)}{ENDS[number % 5]}" for number in range(40)]
 LENGTHS = np.array([float(len(text)) for text in SMILES])
 ONE = "CC(=O)Nc1ccccc1"
-METHODS = ["occlusion", "shared occlusion", "integrated gradients", "gradient × input"]
+GRADIENTS = ["integrated gradients", "gradient × input"]
+SIGNED = ["removal", "occlusion", "shared occlusion", *GRADIENTS]
+ATTENTION = ["attention", "rollout"]
 
 
 @pytest.fixture(scope="module")
@@ -77,41 +83,36 @@ def test_units_are_atoms_and_know_their_characters(ensemble):
 
 
 def test_every_effect_is_a_difference_of_two_predictions(ensemble):
-    """Atoms, bonds and parts taken out by hand, one batch each."""
-    trained = ensemble.trained_
-    found = explain_molecule(trained, (ONE,))
-    batch = Row.of(trained, (ONE,)).batch
-    graph, edges = batch.graph, batch.graph.edges
-    explained = Explained(trained, 0, None)
-    full = explained.of_batch(batch)[0]
-    assert full == pytest.approx(found.predictions[0].value, rel=1e-6)
-
-    def without(atoms=(), bond=None):
-        keep = [node for node in range(len(found.units)) if node not in atoms]
-        number = {node: place for place, node in enumerate(keep)}
-        ends = list(zip(edges.senders.tolist(), edges.receivers.tolist(), strict=True))
-        kept = [e for e, (i, j) in enumerate(ends) if i in number and j in number and e // 2 != bond]
-        moved = [[number[i], number[j]] for i, j in (ends[e] for e in kept)]
-        part = changed(
-            batch,
-            node_features=graph.node_features[keep],
-            edges=Edges(*torch.tensor(moved).reshape(-1, 2).T, len(keep), len(keep)),
-            edge_features=graph.edge_features[kept],
-            offsets=torch.tensor([0, len(keep)]),
-        )
-        return full - explained.of_batch(part)[0]
-
-    expected = [without({atom}) for atom in range(len(found.units))]
-    np.testing.assert_allclose(named(found)["occlusion"], expected, atol=1e-5)
-    np.testing.assert_allclose([link.effect for link in found.links], [without(bond=b) for b in range(10)], atol=1e-5)
-    for part in found.parts:
-        assert part.effect == pytest.approx(without(set(part.units)), abs=1e-5)
+    """Atoms, bonds and parts taken out by hand: the model predicts the molecules that are left."""
+    found = ensemble.explain(ONE, methods=["occlusion"])
+    (full,) = ensemble.predict([ONE])
+    # CC(=O)Nc1ccccc1 without each atom
+    left = ["O=CNc1ccccc1", "C.O.Nc1ccccc1", "CCNc1ccccc1", "CC=O.c1ccccc1", "CC(N)=O.C=CC=CC=C"]
+    expected = full - ensemble.predict(left)
+    np.testing.assert_allclose(named(found)["occlusion"][:4], expected[:4], atol=1e-5)
+    bonds = ["C.O=CNc1ccccc1", "O.CCNc1ccccc1", "CC=O.Nc1ccccc1", "CC(N)=O.c1ccccc1"]
+    ends = [(0, 1), (1, 2), (1, 3), (3, 4)]
+    effects = {(link.first, link.second): link.effect for link in found.links}
+    np.testing.assert_allclose([effects[pair] for pair in ends], full - ensemble.predict(bonds), atol=1e-5)
+    parts = {part.name: part.effect for part in found.parts}
+    by_hand = full - ensemble.predict(["CC(N)=O", "C.c1ccccc1"])
+    np.testing.assert_allclose([parts["c1ccccc1"], parts["amide"]], by_hand, atol=1e-5)
     assert {part.kind for part in found.parts} == {"ring", "functional group", "BRICS"}
+
+
+def test_descriptors_and_companions_are_part_of_every_effect():
+    """A model that is a Gaussian process for the most part: what it adds changes with the molecule."""
+    regressor = MoleculeRegressor(**SMALL, companions=["gaussian-process"]).fit(SMILES, LENGTHS)
+    found = regressor.explain("CCCO", methods=["removal", "occlusion"])
+    full, without = regressor.predict(["CCCO", "CCC"])
+    assert named(found)["occlusion"][3] == pytest.approx(full - without, abs=1e-4)
+    removal = found.attributions[0]
+    assert removal.values.sum() + removal.baseline == pytest.approx(full, abs=1e-4)
 
 
 def test_integrated_gradients_are_complete(ensemble):
     trained = ensemble.trained_
-    found = explain_molecule(trained, (ONE,))
+    found = explain_molecule(trained, (ONE,), methods=GRADIENTS)
     batch = Row.of(trained, (ONE,)).batch
     explained = Explained(trained, 0, None)
     nothing = explained.of_batch(batch.with_node_features(torch.zeros_like(batch.graph.node_features)))[0]
@@ -127,8 +128,8 @@ def test_layers_are_those_of_the_first_member_and_shares_sum_to_one(ensemble):
         np.add.at(sums, (slice(None), layer.receivers), layer.values)
         np.testing.assert_allclose(sums, 1, rtol=1e-5)
     shares = named(found)
-    assert [each.name for each in found.attributions] == [*METHODS, "attention", "rollout"]
-    assert [each.is_signed for each in found.attributions] == [True] * 4 + [False] * 2
+    assert [each.name for each in found.attributions] == ["removal", *ATTENTION]
+    assert [each.is_signed for each in found.attributions] == [True, False, False]
     assert shares["attention"].sum() == pytest.approx(1, rel=1e-5)
     assert shares["rollout"].sum() == pytest.approx(1, rel=1e-5)
     np.testing.assert_allclose(shares["attention"], found.layers[-1].values.mean(0), rtol=1e-6)
@@ -137,14 +138,15 @@ def test_layers_are_those_of_the_first_member_and_shares_sum_to_one(ensemble):
 
 def test_faithfulness_is_printed_with_every_explanation(ensemble):
     found = ensemble.explain(ONE).faithfulness
-    assert [removal.method for removal in found.removals] == [*METHODS, "attention", "rollout", "random"]
-    assert set(found.agreement) == {*METHODS[1:], "attention", "rollout"}
-    assert all(len(removal.shares) == 11 for removal in found.removals)
+    assert [removal.method for removal in found.removals] == ["removal", *ATTENTION, "random"]
+    assert set(found.agreement) == set(ATTENTION) and np.isfinite(list(found.agreement.values())).all()
+    assert all(len(removal.shares) == 7 for removal in found.removals)
     assert found.removals[0].deletion[0] == pytest.approx(ensemble.predict([ONE])[0], rel=1e-5)
 
 
 def test_the_writing_changes_nothing_but_the_order(ensemble):
-    first, second = ensemble.explain("CCCO"), ensemble.explain("OCCC")
+    methods = [*SIGNED, *ATTENTION]
+    first, second = (ensemble.explain(text, methods=methods) for text in ("CCCO", "OCCC"))
     for name, values in named(first).items():
         np.testing.assert_allclose(values, named(second)[name][::-1], atol=1e-5)
 
@@ -166,7 +168,7 @@ def test_two_molecules_and_conditions(pairs):
     numbers = np.stack([kelvin.at, np.full(41, 50.0), np.full(41, 5.0)], axis=1)
     np.testing.assert_allclose(kelvin.predictions, pairs.predict(rows, numbers)[:, 1], rtol=1e-4)
     assert any("condition_3 is the same in all training rows" in note for note in found.notes)
-    assert any("descriptors of the whole molecule stay" in note for note in found.notes)
+    assert any("descriptors and its substructures are made again" in note for note in found.notes)
 
 
 def test_two_molecules_that_are_the_same_are_two(pairs):
@@ -192,10 +194,12 @@ def test_of_classes_the_probability_is_explained(labels):
     assert found.explained == f"target = {predicted.label}"
     effects = 0
     for number, label in enumerate(classifier.classes_.tolist()):
-        each = classifier.explain(ONE, label=label)
+        each = classifier.explain(ONE, label=label, methods=["occlusion", "removal"])
         assert each.explained == f"target = {label}"
         assert each.faithfulness.removals[0].deletion[0] == pytest.approx(probabilities[number], rel=1e-5)
         effects = effects + named(each)["occlusion"]
+        removal = each.attributions[1]
+        assert removal.values.sum() + removal.baseline == pytest.approx(probabilities[number], rel=1e-5)
     # What one class loses the others win.
     np.testing.assert_allclose(effects, 0, atol=1e-6)
     with pytest.raises(SettingError, match="label is 'huge'; the classes of target are"):
@@ -215,7 +219,8 @@ def test_every_layer_can_be_explained(model):
 def test_messages_without_attention_have_no_attribution_by_attention():
     model = MoleculeRegressor(**SMALL, model="dmpnn", molecule_descriptors=False).fit(SMILES, LENGTHS)
     found = model.explain(ONE)
-    assert list(named(found)) == METHODS
+    assert list(named(found)) == ["removal"]
+    assert found.layers == ()
     assert any("nothing attends" in note for note in found.notes)
     assert "attention" not in recovery(model.trained_, {ONE: np.arange(10.0)})
 
@@ -245,10 +250,21 @@ def test_weights_that_are_no_shares_have_no_rollout():
 def test_molecules_without_bonds(ensemble):
     found = ensemble.explain("O")
     assert (found.links, found.parts) == ((), ())
-    (effect,) = named(found)["occlusion"]
-    assert math.isfinite(effect)
+    (effect,) = named(found)["removal"]
+    assert effect + found.attributions[0].baseline == pytest.approx(found.predictions[0].value, abs=1e-6)
     # Two atoms of one molecule that nothing connects are its components.
     assert [part.kind for part in ensemble.explain("O.N").parts] == ["component", "component"]
+
+
+@pytest.mark.parametrize(
+    "smiles", ["C", "[Na+].[Cl-]", "C" * 200, "C[C@H](N)C(=O)[O-].[K+]", "F/C=C/Cl", "[H][H]", "C[N+](=O)[O-]", "C*"]
+)
+def test_every_molecule_is_explained_by_finite_numbers(ensemble, smiles):
+    found = ensemble.explain(smiles)
+    removal = found.attributions[0]
+    assert np.isfinite(removal.values).all() and len(removal.values) == len(found.units)
+    assert removal.values.sum() + removal.baseline == pytest.approx(found.predictions[0].value, abs=1e-5)
+    assert np.isfinite([part.effect for part in found.parts] + [link.effect for link in found.links]).all()
 
 
 def test_it_is_the_same_after_saving(ensemble, tmp_path):
@@ -282,12 +298,41 @@ def test_one_row_and_finite_conditions(ensemble, pairs):
 
 @pytest.mark.parametrize("together", [1, 5])
 def test_points_of_an_integral_that_are_computed_together_stay_apart(ensemble, monkeypatch, together):
-    expected = named(ensemble.explain("CC(=O)O"))
+    expected = named(ensemble.explain("CC(=O)O", methods=GRADIENTS))
     monkeypatch.setattr("edgewise.learn.tasks.molecules.explainable.GRADIENT_ATOMS", 4 * together)
-    found = named(ensemble.explain("CC(=O)O"))
-    for name in ("integrated gradients", "gradient × input"):
+    found = named(ensemble.explain("CC(=O)O", methods=GRADIENTS))
+    for name in GRADIENTS:
         assert np.abs(expected[name]).max() > 1e-3
         np.testing.assert_allclose(found[name], expected[name], atol=1e-5)
+
+
+def test_a_sum_over_atoms_is_explained_by_its_terms():
+    """Where each element adds a number of its own, and where RDKit's Crippen logP predicts, hydrogens included."""
+    table = demo_table(240, seed=3).smiles.tolist()
+    texts, known = table[:20], table[20:]
+    sample = KnownSample.of([(text,) for text in known], (), MoleculeLimits())
+    numbers = np.random.default_rng(0).normal(size=120)
+
+    def by_element(text):
+        return np.array([numbers[atom.GetAtomicNum()] for atom in read_molecule(text).GetAtoms()])
+
+    def of(terms):
+        scores = []
+        for text in texts:
+            rows = [text, *variants(read_molecule(text))]
+            atoms = [environments_of_row((row,)) for row in rows]
+            predictions, of_known = (np.array([terms(row).sum() for row in each]) for each in (rows, known))
+            found = contributions(atoms, predictions, noise_of(atoms), sample.inputs, of_known)
+            assert found.values.sum() + found.baseline == pytest.approx(predictions[0], abs=1e-9)
+            if len(set(terms(text))) > 1:
+                scores.append(spearman(found.values, terms(text)))
+            if terms is by_element:
+                assert np.abs(found.values - terms(text)).mean() < 0.1
+        return np.mean(scores)
+
+    of(by_element)
+    # Crippen's own way to share between neighbors, such as C and O of a carbonyl, does not follow from sums.
+    assert of(atom_contributions) > 0.8
 
 
 def test_recovery_is_the_mean_correlation_with_the_truth(ensemble):
@@ -297,9 +342,9 @@ def test_recovery_is_the_mean_correlation_with_the_truth(ensemble):
         for text in ("CCCO", "CC(=O)OC")
     }
     found = recovery(ensemble.trained_, true)
-    assert set(found) == {*METHODS, "attention", "rollout"}
+    assert set(found) == {*SIGNED, *ATTENTION}
     assert list(found.values()) == sorted(found.values(), reverse=True)
-    explained = {text: named(ensemble.explain(text)) for text in true}
+    explained = {text: named(ensemble.explain(text, methods=list(found))) for text in true}
     for name, mean in found.items():
         each = [spearman(explained[text][name], true[text]) for text in true]
         assert mean == pytest.approx(np.mean(each), abs=1e-6)

@@ -62,7 +62,7 @@ function haloShapes(view, molecule) {
   const reach = reachOf(molecule);
   const group = new Set(view.chosen.group);
   const marks = marksOf(view);
-  const shapes = [];
+  const shapes = attribution ? bandShapes(molecule, attribution, most, reach) : [];
   for (const { unit, x, y } of molecule.atoms) {
     const value = attribution ? attribution.values[unit] : null;
     const fill = attribution ? colorOf(value, most, attribution.is_signed) : "none";
@@ -73,6 +73,19 @@ function haloShapes(view, molecule) {
     if (currentUnit(view) === unit) shapes.push(ring(x, y, reach + 2, "ink", 2));
   }
   return shapes;
+}
+
+/** Each half of a bond in the color of its atom, from the halo to the middle: see-through colors must not overlap. */
+function bandShapes({ atoms, bonds }, { values, is_signed: isSigned }, most, reach) {
+  const places = new Map(atoms.map((atom) => [atom.unit, atom]));
+  const half = (from, to) => {
+    const [x, y] = [(to.x - from.x) / 2, (to.y - from.y) / 2];
+    const length = Math.hypot(x, y) || 1;
+    const [start, wide] = [(0.98 * reach) / length, (0.45 * reach) / length];
+    const corners = [[start, wide], [1, wide], [1, -wide], [start, -wide]].map(([along, across]) => `${tidy(from.x + along * x - across * y)} ${tidy(from.y + along * y + across * x)}`);
+    return { kind: "path", d: `M${corners.join("L")}Z`, fill: colorOf(values[from.unit], most, isSigned) };
+  };
+  return bonds.map(([a, b]) => [places.get(a), places.get(b)]).flatMap(([a, b]) => [half(a, b), half(b, a)]);
 }
 
 function ring(cx, cy, r, color, thick) {

@@ -95,11 +95,18 @@ function legendView(view) {
     const attribution = view.explanation.attributions[view.chosen.attribution];
     if (!attribution) return;
     const most = largest(attribution.values);
-    holder.replaceChildren(svgPicture(legendPicture(attribution, most, view.explanation.kind === "graph" ? 1 : DENSEST), `colors from ${shown(attribution.is_signed ? -most : 0)} to ${shown(most)}`), element("p", {}, attribution.about));
+    holder.replaceChildren(svgPicture(legendPicture(attribution, most, view.explanation.kind === "graph" ? 1 : DENSEST), `colors from ${shown(attribution.is_signed ? -most : 0)} to ${shown(most)}`), element("p", {}, attribution.about), sumWords(view.explanation, attribution));
   };
   view.listen(["attribution", "theme"], draw);
   draw();
   return holder;
+}
+
+/** Where attributions sum to the prediction without a baseline, the sum in numbers. */
+function sumWords({ explained, units }, { values, baseline }) {
+  if (baseline === null || baseline === undefined) return null;
+  const sum = values.slice(0, units.length).reduce((total, value) => total + (value ?? 0), 0);
+  return element("p", { class: "sum", "data-value": sum }, `Their sum is ${shown(sum)}: the prediction of ${explained}, ${shown(baseline + sum)}, less the baseline, ${shown(baseline)}.`);
 }
 
 function legendPicture({ is_signed: isSigned }, most, densest) {

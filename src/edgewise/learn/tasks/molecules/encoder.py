@@ -28,11 +28,14 @@ from edgewise.learn.tables.impute import missing_by_row, with_filled
 from edgewise.learn.tables.scale import ColumnScaler, DescriptorScaler, TargetScaler
 from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
+from edgewise.learn.tasks.molecules.known import KnownSample
 from edgewise.learn.training.folder import RunFolder
 
 MAX_KNOWN = 2**16
 """Different training rows that new ones are compared with, and molecules that the spread of descriptors is learned
 from; evenly chosen where there are more."""
+KNOWN_IN_SAMPLE, KNOWN_WITH_CONFORMERS = 1024, 64
+"""Training rows whose predictions help to explain others."""
 ROWS_IN_MEMORY = 2**13
 """Rows whose SMILES, or substructures, are in memory at the same time."""
 
@@ -111,6 +114,14 @@ class MoleculesEncoder:
         """The smallest and the largest value of each output, in the units of the network."""
         low, high = self.sizes.low, self.sizes.high
         return None if low is None or high is None else (low, high)
+
+    @cached_property
+    def known_sample(self) -> KnownSample:
+        """Some of the training rows, whose predictions say what an atom usually adds; fewer where each needs a
+        conformer."""
+        count = KNOWN_WITH_CONFORMERS if self.settings.needs_coordinates else KNOWN_IN_SAMPLE
+        numbers = evenly_spaced(np.arange(len(self.known_rows)), count).tolist()
+        return KnownSample.of([self.known_rows[number] for number in numbers], self.descriptors, self.limits)
 
     def similarities(
         self, data: MoleculeData, rows: np.ndarray, reference_rows: np.ndarray | None = None

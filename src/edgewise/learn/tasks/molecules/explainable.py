@@ -1,6 +1,6 @@
 """Rows of molecules and numbers, as the methods of explanation and an `Explainer` see them."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -34,6 +34,7 @@ from edgewise.learn.tasks.explainable import Row as Values
 from edgewise.learn.tasks.explained import Explained, target_predictions
 from edgewise.learn.tasks.molecules.curves import curves_of
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
+from edgewise.learn.tasks.molecules.removal import ChangedRow
 from edgewise.learn.tasks.molecules.row import Row
 from edgewise.learn.tasks.molecules.task import TABLE
 from edgewise.learn.training.device import cpu_threads
@@ -72,7 +73,7 @@ def attention_of(row: Row, model: torch.nn.Module, trace: Trace, columns: tuple[
     notes, through = [], between
     direct: torch.Tensor | None = share
     if isinstance(model.encoder, GraphEncoder) and model.encoder.settings.spec.over_edges:
-        direct = None  # the same for every atom: it says nothing of them
+        direct, layers = None, layers[: len(between)]  # the mean reads out all atoms alike: it says nothing of them
         if between:
             notes.append("Bonds attend to the bonds before them: a weight leads two bonds far. The mean reads out.")
         else:
@@ -124,24 +125,23 @@ def _layer(name: str, weights: Weights) -> Layer:
     return Layer(name, *ends, weights.values.detach().double().numpy())
 
 
-BATCH_SIZE = 2**15
-"""Atoms that are computed together."""
 GRADIENT_ATOMS = 2**12
 """Atoms that are computed together where gradients go back through them."""
-COUNTED = "Where an atom is removed, they are counted again; gradients and attention see the network alone."
-"""What companions see of an atom that is removed."""
-METHODS_OF_MOLECULES = (
+METHODS_OF_MOLECULES = ("removal", "attention", "rollout")
+"""The methods that are applied by default."""
+COMPARED_METHODS = (
+    *METHODS_OF_MOLECULES,
     "occlusion",
     "shared occlusion",
     "integrated gradients",
     "gradient × input",
-    "attention",
-    "rollout",
 )
-"""The methods that are applied by default."""
+"""The methods that `recovery` compares."""
+BUDGET = 48
+"""Predictions that the curves of faithfulness take: each is of another molecule, whose descriptors are computed."""
 REMOVAL = (
-    "An atom is removed with its bonds; the features of its neighbors (their hydrogens, their degree, their rings) "
-    "stay as they were."
+    "Where atoms or bonds are removed, hydrogen takes their place, and the whole model predicts the molecule that is "
+    "left: its graph, its descriptors and its substructures are made again."
 )
 
 
@@ -167,35 +167,21 @@ class ExplainedRow:
         """Atoms of all molecules."""
         return self.row.num_atoms
 
-    def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
-        """The number without some atoms, and all bonds to them.
+    @cached_property
+    def changed(self) -> ChangedRow:
+        """The row with other molecules."""
+        return ChangedRow(self.trained, self.row, self.explained)
 
-        Substructures are counted again. All else stays: the features that the neighbors had with them (their hydrogens,
-        their number of neighbors, their rings), the descriptors of the whole molecule, the places of the atoms.
-        """
-        return self._predict(removed, self.num_atoms, self._copies)
-
-    def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
-        """The number without some edges; all atoms stay."""
-
-        def taken(remaining: np.ndarray) -> Batch:
-            return self._copies(np.ones((len(remaining), self.num_atoms), dtype=bool), remaining)
-
-        return self._predict(removed, self.row.batch.graph.num_edges, taken)
-
-    def _copies(self, atoms: np.ndarray, edges: np.ndarray | None = None) -> Batch:
-        """Copies of the row without some atoms and edges, whose substructures are counted again."""
-        batch, count = copies(self.row.batch, atoms, edges), self.trained.encoder.num_substructures
+    def _copies(self, atoms: np.ndarray) -> Batch:
+        """Copies of the row, whose substructures are counted again."""
+        batch, count = copies(self.row.batch, atoms), self.trained.encoder.num_substructures
         return with_substructures(batch, count) if count else batch
-
-    def _predict(self, removed: Sequence[np.ndarray], count: int, taken: Callable[[np.ndarray], Batch]) -> np.ndarray:
-        return self.explained.without(removed, count, taken, max(1, BATCH_SIZE // max(1, self.num_atoms)))
 
     def links(self) -> UnitLinks:
         """Bonds; bond b is edges 2b and 2b + 1."""
         bonds = self.row.bonds
         return UnitLinks(
-            bonds, [np.array([2 * bond, 2 * bond + 1]) for bond in range(len(bonds))], self.predict_without_edges
+            bonds, [np.array([2 * bond, 2 * bond + 1]) for bond in range(len(bonds))], self.changed.without_edges
         )
 
     def differentiable(self) -> list[Differentiable]:
@@ -252,14 +238,10 @@ class ExplainedRow:
     def describe(self, item: Explainable) -> JsonObject:
         """The molecules and their atoms."""
         trained, row, notes = self.trained, self.row, [REMOVAL]
-        if trained.encoder.descriptors:
-            notes.append(
-                "The descriptors of the whole molecule stay, too: no atom gets what the model reads from them."
-            )
         for name in trained.companions:
-            notes.append(f"{self.explained.shares[name]:.0%} {COMPANIONS[name].explained} {COUNTED}")
-        if trained.encoder.settings.needs_coordinates:
-            notes.append("The atoms that are left stay where they were.")
+            notes.append(f"{self.explained.shares[name]:.0%} {COMPANIONS[name].explained}")
+        if trained.companions:
+            notes.append("Gradients and attention see the network alone.")
         if len(trained.members) > 1:
             notes.append(
                 f"Attention is that of the first of {len(trained.members)} models; predictions and effects are the "
@@ -304,7 +286,7 @@ def molecule_item(
         DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
         SettingError: unknown target or class.
 
-    Cost: one prediction an atom, a bond and a fragment, 38 for each method, and 33 with gradients.
+    Cost: one prediction a bond and a fragment, up to 64 for `removal`, 48 for the curves, and 33 with gradients.
     """
     row, trace = Row.of(trained, smiles, conditions), Trace()
     molecules = [tuple(map(canonical_smiles, row.smiles))]
@@ -319,9 +301,11 @@ def molecule_item(
     of_row = ExplainedRow(trained, row, explained, trace, molecules, similarities)
     return Explainable(
         num_units=row.num_atoms,
-        about="The prediction less the prediction without the atom and its bonds.",
+        about="The prediction less the prediction without the atom, in whose place there is hydrogen.",
         groups=each_alone(row.num_atoms),
-        predict=of_row.predict,
+        predict=of_row.changed.without_atoms,
+        contributions=of_row.changed.contributions,
+        budget=BUDGET,
         attend=of_row.attention,
         differentiable=of_row.differentiable,
         describe=of_row.describe,
@@ -417,7 +401,7 @@ def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndar
         # Half of the points of an integral: an order needs no sum to the last digit.
         item = replace(molecule_item(trained, (smiles,)), points=16)
         with cpu_threads(trained.threads):
-            attributions = [METHODS[name].attribute(item) for name in item.methods]
+            attributions = [METHODS[name].attribute(item) for name in COMPARED_METHODS]
         for attribution in attributions:
             if attribution is not None:
                 correlations.setdefault(attribution.name, []).append(

@@ -1,0 +1,117 @@
+"""Predictions of the whole model for rows whose molecules lack a part: graph, descriptors and counts are made again."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from jaxtyping import Float
+
+from edgewise.explain.additive import Contributions, contributions
+from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_arrays
+from edgewise.learn.readers.molecules.molecule import Chem
+from edgewise.learn.readers.molecules.variants import variants, with_bonds_cut, without
+from edgewise.learn.tables.split import evenly_spaced
+from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.molecules.encoder import ROWS_IN_MEMORY, FittedMolecules
+from edgewise.learn.tasks.molecules.known import NOISE, Environments, Smiles, environments_of_row
+from edgewise.learn.tasks.molecules.row import Row
+
+NOTHING_LEFT = "[H][H]"
+"""What is left of a molecule without its atoms, each of which hydrogen replaces."""
+MAX_VARIANTS = 64
+"""Molecules that lack a part, of which contributions are learned; evenly chosen where there are more."""
+NOISE_OF_LOSS = 5.0
+"""The prediction of a molecule that lacks a part may be as far from a sum over atoms as that of a training row, times
+exp(`NOISE_OF_LOSS` · share of atoms lost): it is the less like the molecules that the model knows."""
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedRow:
+    """A row, and what the whole model predicts where its molecules are others."""
+
+    trained: FittedMolecules
+    """The ensemble."""
+    row: Row
+    """The molecules and numbers."""
+    explained: Explained
+    """The number that is explained."""
+    predictions: dict[Smiles, float] = field(default_factory=dict)
+    """The number for the rows that were predicted."""
+
+    def predict(self, rows: Sequence[Smiles]) -> Float[np.ndarray, " row"]:
+        """The number for the same conditions and other molecules, each row computed once."""
+        missing = [row for row in dict.fromkeys(rows) if row not in self.predictions]
+        for start in range(0, len(missing), ROWS_IN_MEMORY):
+            part = missing[start : start + ROWS_IN_MEMORY]
+            self.predictions.update(zip(part, self._computed(part).tolist(), strict=True))
+        return np.array([self.predictions[row] for row in rows], dtype=np.float64)
+
+    def _computed(self, rows: Sequence[Smiles]) -> Float[np.ndarray, " row"]:
+        encoder = self.trained.encoder
+        smiles, limits = np.array(rows, dtype=object), encoder.limits
+        data = molecules_from_arrays(smiles, with_descriptors=encoder.descriptors, limits=limits, strict=True)
+        return self._of_data(data)
+
+    def _of_data(self, data: MoleculeData) -> Float[np.ndarray, " row"]:
+        """The number for other molecules under the conditions of the row."""
+        conditions = np.tile(np.array(self.row.conditions, dtype=np.float64), (len(data.rows), 1))
+        batches, size = self.trained.batches(replace(data, conditions=conditions)), self.trained.rows_per_batch
+        starts = range(0, len(data.rows), size)
+        parts = [np.arange(start, min(start + size, len(data.rows))) for start in starts]
+        return np.concatenate([self.explained.of_batch(batches.batch(part)) for part in parts])
+
+    def contributions(self) -> Contributions:
+        """What each atom adds: a sum over atoms fits the row, its variants that lack a part, and training rows."""
+        row, known = self.row.smiles, self.trained.encoder.known_sample
+        changed = self._variants()
+        key = (self.explained.column, self.explained.label, self.row.conditions)
+        if key not in known.predictions:
+            known.predictions[key] = self._of_data(known.data)
+
+        atoms = [environments_of_row(smiles) for smiles in (row, *changed)]
+        predictions = self.predict([row, *changed])
+        return contributions(atoms, predictions, noise_of(atoms), known.inputs, known.predictions[key])
+
+    def _variants(self) -> list[Smiles]:
+        """Rows with one molecule that lacks a part."""
+        rows = [
+            (*self.row.smiles[:column], text, *self.row.smiles[column + 1 :])
+            for column, molecule in enumerate(self.row.molecules)
+            for text in variants(molecule)
+        ]
+        return [rows[number] for number in evenly_spaced(np.arange(len(rows)), MAX_VARIANTS).tolist()]
+
+    def without_atoms(self, removed: Sequence[np.ndarray]) -> Float[np.ndarray, " removal"]:
+        """The number without each of some lists of atoms, counted through all molecules; hydrogen replaces them."""
+        return self._changed(removed, self.row.first_atoms, without)
+
+    def without_edges(self, removed: Sequence[np.ndarray]) -> Float[np.ndarray, " removal"]:
+        """The number without the bonds of each of some lists of edges; bond b is edges 2b and 2b + 1."""
+        counts = [molecule.GetNumBonds() for molecule in self.row.molecules]
+        bonds = [np.unique(np.asarray(edges, dtype=np.int64) // 2) for edges in removed]
+        return self._changed(bonds, np.r_[0, np.cumsum(counts)].tolist(), with_bonds_cut)
+
+    def _changed(
+        self,
+        removed: Sequence[np.ndarray],
+        firsts: Sequence[int],
+        change: Callable[[Chem.Mol, Collection[int]], Chem.Mol | None],
+    ) -> Float[np.ndarray, " removal"]:
+        """The number where each molecule lost what a list has of it."""
+        rows = []
+        for numbers in removed:
+            row = list(self.row.smiles)
+            for column, molecule in enumerate(self.row.molecules):
+                here = numbers[(numbers >= firsts[column]) & (numbers < firsts[column + 1])] - firsts[column]
+                if len(here):
+                    changed = change(molecule, here.tolist())
+                    row[column] = NOTHING_LEFT if changed is None else Chem.MolToSmiles(changed)
+            rows.append(tuple(row))
+        return self.predict(rows)
+
+
+def noise_of(atoms: Sequence[Environments]) -> Float[np.ndarray, " row"]:
+    """How far each prediction may be from a sum over atoms: 0 for the first, of which the others lack a part."""
+    num_atoms = len(atoms[0])
+    losses = np.array([abs(num_atoms - len(row)) / num_atoms for row in atoms[1:]])
+    return np.r_[0.0, NOISE * np.exp(NOISE_OF_LOSS * losses)]

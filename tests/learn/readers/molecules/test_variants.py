@@ -1,0 +1,76 @@
+"""Molecules without a part: real ones, whose open bonds hydrogen takes."""
+
+import pytest
+from rdkit import Chem
+
+from edgewise.learn.readers.molecules.simulate import demo_table
+from edgewise.learn.readers.molecules.variants import contracted, environments, variants, with_bonds_cut, without
+
+
+def written(molecule):
+    return None if molecule is None else Chem.MolToSmiles(molecule)
+
+
+@pytest.mark.parametrize(
+    ("smiles", "atoms", "left"),
+    [
+        ("CCO", [2], "CC"),
+        ("CCO", [1], "C.O"),
+        ("CCO", [0, 1, 2], None),
+        ("CC(=O)O", [2], "CCO"),
+        ("c1ccncc1", [3], "C=CC=CC"),
+        ("C[n+]1ccccc1", [0], "c1cc[nH+]cc1"),
+        ("CC[N+](=O)[O-]", [4], "CCN=O"),  # charges that balanced each other go together
+        ("CC[N+](=O)[O-]", [3, 4], "CCN"),
+        ("C[n+]1ccccc1[O-]", [7], "C[n+]1ccccc1"),
+        ("CS(C)(=O)=O", [3], "CS(C)=O"),
+        ("C[S+](C)[O-]", [3], "CSC"),
+        ("F[B-](F)(F)F", [0], "F[BH-](F)F"),
+        ("[Na+].[Cl-]", [0], "[Cl-]"),
+        ("F/C=C/Cl", [0], "C=CCl"),
+        ("C[C@H](O)Cl", [0], "OCCl"),
+    ],
+)
+def test_hydrogen_takes_the_place_of_what_is_removed(smiles, atoms, left):
+    assert written(without(Chem.MolFromSmiles(smiles), atoms)) == left
+
+
+@pytest.mark.parametrize(
+    ("smiles", "atom", "left"), [("C[C@](F)(Cl)Br", 0, "F[C@@H](Cl)Br"), ("CC[C@](F)(Cl)Br", 0, "C[C@](F)(Cl)Br")]
+)
+def test_what_stays_chiral_keeps_its_hand(smiles, atom, left):
+    assert written(without(Chem.MolFromSmiles(smiles), [atom])) == left
+
+
+def test_a_shorter_chain_keeps_its_hand():
+    for text, shorter in (("CC[C@](F)(Cl)Br", "C[C@](F)(Cl)Br"), ("F[C@@](Cl)(CC)Br", "F[C@@](Cl)(C)Br")):
+        molecule = Chem.MolFromSmiles(text)
+        middle = next(atom.GetIdx() for atom in molecule.GetAtoms() if atom.GetDegree() == 2)
+        assert written(contracted(molecule, middle)) == Chem.CanonSmiles(shorter)
+    assert contracted(Chem.MolFromSmiles("C1CC1"), 0) is None
+    assert contracted(Chem.MolFromSmiles("c1ccccc1"), 0) is None
+    assert contracted(Chem.MolFromSmiles("CC=O"), 1) is None
+
+
+def test_cut_bonds():
+    assert written(with_bonds_cut(Chem.MolFromSmiles("C1CCCCC1"), [0])) == "CCCCCC"
+    assert written(with_bonds_cut(Chem.MolFromSmiles("C[N+](=O)[O-]"), [2])) == "CN=O.O"
+
+
+def test_variants_do_not_depend_on_the_writing_and_can_all_be_read():
+    for smiles in demo_table(40, seed=3).smiles:
+        molecule = Chem.MolFromSmiles(smiles)
+        texts = variants(molecule)
+        order = list(range(molecule.GetNumAtoms()))[::-1]
+        assert variants(Chem.RenumberAtoms(molecule, order)) == texts
+        assert all(Chem.MolFromSmiles(text) is not None for text in texts)
+        for atom in order:
+            assert without(molecule, [atom]) is not None
+
+
+def test_atoms_are_alike_where_their_neighborhoods_are():
+    first, second, third, oxygen = environments(Chem.MolFromSmiles("CCCO"))
+    assert first[:1] == second[:1] == third[:1] != oxygen[:1]
+    assert second[:2] == third[:2] and second[2] != third[2]
+    assert environments(Chem.MolFromSmiles("OCCC")) == [oxygen, third, second, first]
+    assert environments(Chem.MolFromSmiles("C"), 1) != environments(Chem.MolFromSmiles("C"))
