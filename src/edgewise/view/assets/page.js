@@ -15,7 +15,7 @@ function makeView(number) {
     layer: Math.max(0, lastBetween),
     head: -1,
     direction: "in",
-    lines: explanation.layers.length ? "attention" : explanation.links.some((link) => link.effect !== null) ? "effect" : "none",
+    lines: hasBaseline(explanation.attributions[0]) ? "none" : explanation.layers.length ? "attention" : explanation.links.some((link) => link.effect !== null) ? "effect" : "none",
     threshold: 0.1,
     hover: null,
     pinned: null,
@@ -102,10 +102,16 @@ function legendView(view) {
   return holder;
 }
 
+/** Whether the values of a method sum to the prediction less a baseline. */
+function hasBaseline(attribution) {
+  return typeof attribution?.baseline === "number";
+}
+
 /** Where attributions sum to the prediction without a baseline, the sum in numbers. */
-function sumWords({ explained, units }, { values, baseline }) {
-  if (baseline === null || baseline === undefined) return null;
-  const sum = values.slice(0, units.length).reduce((total, value) => total + (value ?? 0), 0);
+function sumWords({ explained }, attribution) {
+  if (!hasBaseline(attribution)) return "";
+  const { values, baseline } = attribution;
+  const sum = values.reduce((total, value) => total + (value ?? 0), 0);
   return element("p", { class: "sum", "data-value": sum }, `Their sum is ${shown(sum)}: the prediction of ${explained}, ${shown(baseline + sum)}, less the baseline, ${shown(baseline)}.`);
 }
 
@@ -245,7 +251,18 @@ function attentionSection(view) {
   const far = hasSteps ? { text: ", and how many tokens away", molecule: ", and how many bonds away", graph: "" }[view.explanation.kind] : "";
   const about = `Below each: how widely it looks, the mean entropy in bit${far}.`;
   const small = figure("grid", "Layers and heads", grid.node, grid.picture, about);
-  return section("Where it attends", element("div", { class: "attention" }, small, drawn));
+  const second = attended(view);
+  return section("Where it attends", second, element("div", { class: "attention" }, small, drawn));
+}
+
+/** The molecules once more, colored by attention; null where no attribution is by attention, or it is the same for all. */
+function attended(view) {
+  const { attributions, kind } = view.explanation;
+  const number = attributions.findIndex(({ name }) => name === "attention");
+  if (kind !== "molecule" || !hasBaseline(attributions[0]) || number < 0 || Math.max(...attributions[number].values) - Math.min(...attributions[number].values) < 1e-6) return null;
+  const chosen = Object.create(view.chosen, { attribution: { value: number }, lines: { value: "attention" } });
+  const drawn = moleculeView({ ...view, chosen });
+  return figure("attended", "Attention of the atoms", drawn.node, drawn.picture, attributions[number].about);
 }
 
 /** The list of explanations, where there are several. */

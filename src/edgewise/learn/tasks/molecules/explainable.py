@@ -137,7 +137,7 @@ COMPARED_METHODS = (
     "gradient × input",
 )
 """The methods that `recovery` compares."""
-BUDGET = 48
+BUDGET = 24
 """Predictions that the curves of faithfulness take: each is of another molecule, whose descriptors are computed."""
 REMOVAL = (
     "Where atoms or bonds are removed, hydrogen takes their place, and the whole model predicts the molecule that is "
@@ -286,7 +286,7 @@ def molecule_item(
         DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
         SettingError: unknown target or class.
 
-    Cost: one prediction a bond and a fragment, up to 64 for `removal`, 48 for the curves, and 33 with gradients.
+    Cost: one prediction a bond and a fragment, up to 64 for `removal`, 24 for the curves, and 33 with gradients.
     """
     row, trace = Row.of(trained, smiles, conditions), Trace()
     molecules = [tuple(map(canonical_smiles, row.smiles))]
