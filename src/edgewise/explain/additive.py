@@ -10,6 +10,12 @@ Keys = tuple[Hashable, ...]
 """What a unit is, from coarse to fine: units with the same key at a level have something in common."""
 
 
+ABOUT = (
+    "What each unit adds: the sum over units that fits the predictions for this input, for it without some of its "
+    "parts, and for training inputs."
+)
+
+
 @dataclass(frozen=True)
 class Contributions:
     """A prediction as a sum: baseline + Σ of values."""
@@ -18,6 +24,8 @@ class Contributions:
     """What each unit adds."""
     baseline: float
     """What is left for an input without units."""
+    about: str = ABOUT
+    """A sentence that says what the values are."""
 
 
 @dataclass(frozen=True, eq=False)

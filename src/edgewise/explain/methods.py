@@ -40,11 +40,7 @@ def _removal(item: Explainable) -> Attribution | None:
     if item.contributions is None:
         return None
     added = item.contributions()
-    about = (
-        "What each unit adds: the sum over units that fits the predictions for this input, for it without some of its "
-        "parts, and for training inputs. The values sum to the prediction less the baseline."
-    )
-    return Attribution("removal", added.values, True, about, added.baseline)
+    return Attribution("removal", added.values, True, added.about, added.baseline)
 
 
 def _occlusion(item: Explainable) -> Attribution:

@@ -317,7 +317,7 @@ def test_a_sum_over_atoms_is_explained_by_its_terms():
         return np.array([numbers[atom.GetAtomicNum()] for atom in read_molecule(text).GetAtoms()])
 
     def of(terms):
-        scores = []
+        scores, errors = [], []
         for text in texts:
             rows = [text, *variants(read_molecule(text))]
             atoms = [environments_of_row((row,)) for row in rows]
@@ -326,13 +326,12 @@ def test_a_sum_over_atoms_is_explained_by_its_terms():
             assert found.values.sum() + found.baseline == pytest.approx(predictions[0], abs=1e-9)
             if len(set(terms(text))) > 1:
                 scores.append(spearman(found.values, terms(text)))
-            if terms is by_element:
-                assert np.abs(found.values - terms(text)).mean() < 0.1
-        return np.mean(scores)
+            errors.extend(np.abs(found.values - terms(text)))
+        return np.mean(scores), np.mean(errors)
 
-    of(by_element)
+    assert of(by_element)[1] < 0.1  # of numbers that spread by 1
     # Crippen's own way to share between neighbors, such as C and O of a carbonyl, does not follow from sums.
-    assert of(atom_contributions) > 0.8
+    assert of(atom_contributions)[0] > 0.8
 
 
 def test_recovery_is_the_mean_correlation_with_the_truth(ensemble):

@@ -19,6 +19,12 @@ from edgewise.learn.tasks.molecules.row import Row
 
 NOTHING_LEFT = "[H][H]"
 """What is left of a molecule without its atoms, each of which hydrogen replaces."""
+ABOUT = (
+    "What each atom adds, with its hydrogens: the sum over atoms that fits the predictions for this molecule, for "
+    "molecules that lack a part of it, and for training molecules. Where the truth is known, atoms are ranked right by "
+    "0.85 (Spearman, logP), and 99% of the groups have the sign that chemists know (solubility)."
+)
+"""What is said of the contributions; the figures are those of benchmarks/explanations.py."""
 MAX_VARIANTS = 64
 """Molecules that lack a part, of which contributions are learned; evenly chosen where there are more."""
 NOISE_OF_LOSS = 5.0
@@ -73,7 +79,8 @@ class ChangedRow:
         # Bonds are cut next: what is predicted together takes less time.
         bonds = self._without_bonds(each_alone(len(self.row.bonds)))
         predictions = self.predict([row, *changed, *bonds])[: len(atoms)]
-        return contributions(atoms, predictions, noise_of(atoms), known.inputs, known.predictions[key])
+        added = contributions(atoms, predictions, noise_of(atoms), known.inputs, known.predictions[key])
+        return replace(added, about=ABOUT)
 
     def _variants(self) -> list[Smiles]:
         """Rows with one molecule that lacks a part."""
