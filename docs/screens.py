@@ -65,6 +65,10 @@ class Screen:
     """Further pictures: what is put behind the name, and the heading of the section that is shown."""
 
 
+def hold_nothing(page: Page) -> None:
+    """What each atom adds."""
+
+
 def hold_word(page: Page) -> None:
     """What each word changes, and where one of them attends."""
     page.select_option('[data-choose="attribution"]', label="occlusion")
@@ -94,6 +98,16 @@ SCREENS = {
         hold_word,
         760,
         sections=(("heads", "Where it attends"), ("belief", "Can it be believed?")),
+    ),
+    "solubility": Screen(
+        ("moleculenet/esol.csv",),
+        (
+            *("--smiles-columns", "smiles", "--target-columns", "log_solubility_log10_mol_per_L"),
+            *("--splits-column", "mat_split_0"),
+        ),
+        ("CC(=O)Oc1ccccc1C(=O)O",),
+        hold_nothing,
+        760,
     ),
     "ionic_liquid": Screen(
         ("co2_ionic_liquids/co2_ionic_liquids.csv",),

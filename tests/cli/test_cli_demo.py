@@ -7,6 +7,7 @@ import pytest
 
 from cli_tables import SMALL, read_csv
 from edgewise.cli import demo
+from edgewise.explain.numbers import formatted
 
 
 @pytest.mark.drawn
@@ -28,7 +29,7 @@ def test_demo_trains_on_unseen_scaffolds_and_says_what_it_is(edgewise, paste, tm
     kept = json.loads((run / "metrics.json").read_text())["explanations"]
     assert set(kept["spearman"]) >= {"occlusion", "integrated gradients", "attention"}
     assert f"Explanations of {kept['num_molecules']} test molecules rank the atoms like that (Spearman):" in out
-    assert all(-1 <= score <= 1 and f"{score:.4f}" in out for score in kept["spearman"].values())
+    assert all(-1 <= score <= 1 and formatted(score) in out for score in kept["spearman"].values())
 
     assert [words[1] for words in paste(out, *SMALL, "--no-baselines")] == ["predict", "train"]
     before = (run / "model.safetensors").stat().st_mtime_ns

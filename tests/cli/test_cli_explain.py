@@ -36,12 +36,13 @@ def test_a_molecule_becomes_a_page(trained, edgewise, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert page.startswith("<!DOCTYPE html>")
     assert "http://" not in page.replace("http://www.w3.org", "")
-    first, agreement, area, *_, last = out.splitlines()
+    first, removal, agreement, area, *_, last = out.splitlines()
     assert first.startswith("CCO: y ")
-    assert agreement.startswith("  agreement with occlusion in y (1 is the same order): ")
+    assert removal.startswith("  removal: baseline ") and removal.endswith(" by all units")
+    assert agreement.startswith("  agreement with removal in y (1 is the same order): ")
     assert "attention" in agreement
     assert area.startswith("  area between the most and the least important removed first (0 is chance): ")
-    assert "occlusion" in area and "random" in area
+    assert "removal" in area and "random" in area
     assert last == f"1 explanation: {tmp_path / 'report.html'}"
 
 
@@ -108,12 +109,12 @@ def test_a_note_on_several_explanations_is_printed_once(salts, edgewise, tmp_pat
     columns = {"cation": ["C", "CC", "CCO"], "anion": ["N", "CN", "O"], "temperature": [1, 2, 3], "pressure": [1] * 3}
     table = write_csv(tmp_path / "new.csv", columns)
     code, out, _ = edgewise("explain", salts, table, "-o", tmp_path / "rows.html")
-    assert (code, out.count("An atom is removed with its bonds")) == (0, 1)
-    assert "\nall 3 explanations: An atom is removed with its bonds" in out
+    assert (code, out.count("Where atoms or bonds are removed")) == (0, 1)
+    assert "\nall 3 explanations: Where atoms or bonds are removed" in out
     assert out.count("The similarity to the nearest training row is") >= 2  # each of its own explanation
     code, out, _ = edgewise("explain", salts, "CCO", "CCN", "--values", "temperature=2", "pressure=1", "--overwrite",
                             "-o", tmp_path / "rows.html")  # fmt: skip
-    assert (code, "\n  An atom is removed with its bonds" in out) == (0, True)
+    assert (code, "\n  Where atoms or bonds are removed" in out) == (0, True)
 
 
 def test_of_a_long_table_the_first_rows_are_explained(trained, edgewise, tmp_path, monkeypatch):

@@ -264,7 +264,7 @@ function faithfulnessTable(removals, agreement, colors) {
     const cells = [area, method in agreement ? agreement[method] : null].map((value) => element("td", { class: "number" }, shown(value)));
     return element("tr", { "data-method": method }, element("td", {}, swatch, ` ${method}`), ...cells);
   });
-  const note = element("p", { class: "note" }, "Area: how much farther the prediction moves when the most important units are removed first than when the least important are, in probability or in standard deviations of the training targets. 0 is chance, large is faithful; random is one order drawn by chance. Agreement is the rank correlation with " + referenceOf(removals) + ".");
+  const note = element("p", { class: "note" }, "Area: how much farther the prediction moves when the most important units are removed first than when the least important are, in probability or in standard deviations of the training targets. 0 is chance, large is faithful; random is one order drawn by chance. Agreement is the rank correlation with occlusion.".replace("occlusion", referenceOf(removals)));
   return element("div", {}, note, element("div", { class: "scroll" }, element("table", {}, element("thead", {}, head), element("tbody", {}, ...rows))));
 }
 
@@ -283,7 +283,7 @@ function faithfulnessSentences({ faithfulness: { removals, agreement } }) {
     .map(([method, value]) => {
       if (value === null) return `${method}: its agreement with ${reference} is not defined here.`;
       const means = value >= AGREES ? "it orders the units much as what really changes the prediction" : value >= HALFWAY ? "it shows in part what changes the prediction" : "it does not show what changes the prediction";
-      return `${method} agrees with ${reference} by ${shown(value)}: ${means}.`;
+      return `${method} agrees with occlusion by ${shown(value)}: ${means}.`.replace("with occlusion", `with ${reference}`);
     });
   const worse = removals.filter(({ method, area }) => method !== "random" && area !== null && area <= 0);
   if (worse.length) {
