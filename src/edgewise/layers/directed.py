@@ -12,7 +12,7 @@ from edgewise.backends import numba
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.heads import join_heads, require_choice, require_multiple, split_heads
-from edgewise.layers.linear import Linear
+from edgewise.layers.linear import Linear, products
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
 from edgewise.normalize import Normalize, Sigmoid
@@ -121,9 +121,8 @@ class EdgeAttention(nn.Module):
 
     def attended(self, start: Tensor, messages: Tensor, edges: Edges, trace: Trace | None) -> Tensor:
         """The messages after a step of attention."""
-        query, key, value = (
-            split_heads(layer(messages), self.num_heads) for layer in (self.query, self.key, self.step)
-        )
+        projected = products(messages, (self.query, self.key, self.step))
+        query, key, value = (split_heads(part, self.num_heads) for part in projected)
         if trace is not None:
             trace.record(_over_nodes(attention_weights(query, key, edges.line_graph, normalize=self.normalize), edges))
         return torch.relu(start + join_heads(attend(query, key, value, edges.line_graph, normalize=self.normalize)))

@@ -58,6 +58,19 @@ def may_be_joined(layers: Sequence[nn.Module]) -> bool:
     return all(is_plain(layer, Linear, nn.Linear) for layer in layers)
 
 
+def products(x: Tensor, layers: Sequence[nn.Module]) -> Sequence[Tensor]:
+    """What each linear layer makes of x: by one product, where it computes what calling each would and none has a bias.
+
+    Args:
+        x: `(*batch, input)`.
+        layers: of that input size.
+    """
+    if not may_be_joined(layers) or any(layer.bias is not None for layer in layers):
+        return [layer(x) for layer in layers]
+    weights = [layer.get_parameter("weight") for layer in layers]
+    return linear(x, torch.cat(weights)).split([len(weight) for weight in weights], -1)
+
+
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """x Wᵀ + b, as `torch.nn.functional.linear`.
 
