@@ -1,11 +1,12 @@
-"""How long the same commands take at another revision and in this checkout.
+"""How long the same commands take at another revision and in this checkout, and how much memory.
 
     python benchmarks/revisions.py b9e2816            about 20 minutes on two quiet cores
     python benchmarks/revisions.py b9e2816 --quick    is it all there? Nothing is written
 
 Each command runs in a process of its own, the two revisions in turn, after a first round that is not counted: it
 fills the caches of compiled kernels. Shown are medians, and the smallest and largest ratio of a round. Training is
-timed as a whole command, reading as the median of seven times inside a process, by the tables of reading.py.
+timed as a whole command, reading as the median of seven times inside a process, by the tables of reading.py. Memory
+is the largest that a process held (resident), and of its rounds the median.
 EDGEWISE_DATA names the folder of data sets. A busy machine is refused, but for --force.
 """
 
@@ -20,7 +21,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, NamedTuple
 
 from cpu_attention import machine
 
@@ -64,24 +65,43 @@ def training_commands(is_quick: bool) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def run(tree: Path, arguments: list[str]) -> tuple[float, str]:
-    """Seconds of a Python process that imports the package of a tree, and the last line that it printed."""
+class Run(NamedTuple):
+    """A finished process."""
+
+    seconds: float
+    megabytes: float
+    """The most memory that it held."""
+    last_line: str
+    """Of what it printed."""
+
+
+def run(tree: Path, arguments: list[str]) -> Run:
+    """A Python process that imports the package of a tree."""
     paths = os.pathsep.join(str(tree / name) for name in ("src", "benchmarks"))
     began = time.perf_counter()
-    done = subprocess.run(
-        [sys.executable, *arguments], env={**os.environ, "PYTHONPATH": paths}, capture_output=True, text=True
-    )
-    if done.returncode:
-        raise SystemExit(f"{' '.join(arguments)} in {tree} failed:\n{done.stderr[-2000:]}")
-    return time.perf_counter() - began, (done.stdout.strip().splitlines() or [""])[-1]
+    with tempfile.TemporaryFile("w+") as printed, tempfile.TemporaryFile("w+") as said:
+        process = subprocess.Popen(
+            [sys.executable, *arguments], env={**os.environ, "PYTHONPATH": paths}, stdout=printed, stderr=said
+        )
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        for file in (printed, said):
+            file.seek(0)
+        if process.returncode:
+            raise SystemExit(f"{' '.join(arguments)} in {tree} failed:\n{said.read()[-2000:]}")
+        last_line = (printed.read().strip().splitlines() or [""])[-1]
+    return Run(seconds, usage.ru_maxrss / 1024, last_line)
 
 
-def seconds_of(tree: Path, name: str, trainings: dict[str, list[str]], scale: int, folder: Path) -> float:
-    """One run of a row."""
+def measured(tree: Path, name: str, trainings: dict[str, list[str]], scale: int, folder: Path) -> tuple[float, float]:
+    """The seconds of one run of a row, and its megabytes."""
     if name in trainings:
         words = ["train", *trainings[name], "-o", str(folder / "run"), "--overwrite", "--seed", "0"]
-        return run(tree, ["-m", "edgewise.cli.main", *words])[0]
-    return float(run(tree, ["-c", READING, name.removeprefix("read, "), str(scale), str(folder)])[1])
+        done = run(tree, ["-m", "edgewise.cli.main", *words])
+        return done.seconds, done.megabytes
+    done = run(tree, ["-c", READING, name.removeprefix("read, "), str(scale), str(folder)])
+    return float(done.last_line), done.megabytes
 
 
 @contextmanager
@@ -102,13 +122,14 @@ def table(result: dict) -> str:
         f"{result['machine']}; medians of {result['rounds']} rounds in turn, ratios of the same round. "
         f"`python benchmarks/revisions.py {before}`",
         "",
-        f"| | {before}, s | {after}, s | ratio (smallest to largest) |",
-        "|---|---|---|---|",
+        f"| | {before}, s | {after}, s | ratio (smallest to largest) | {before}, MB | {after}, MB |",
+        "|---|---|---|---|---|---|",
     ]
     for name, (old, new) in result["seconds"].items():
         ratios = [late / early for early, late in zip(old, new, strict=True)]
         spread = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
-        lines.append(f"| {name} | {median(old):.3g} | {median(new):.3g} | {spread} |")
+        memory = " | ".join(f"{median(megabytes):.0f}" for megabytes in result["megabytes"][name])
+        lines.append(f"| {name} | {median(old):.3g} | {median(new):.3g} | {spread} | {memory} |")
     return "\n".join(lines) + "\n"
 
 
@@ -125,6 +146,7 @@ def main() -> None:
     rounds, trainings = 1 if arguments.quick else arguments.rounds, training_commands(arguments.quick)
     named = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True).stdout
     seconds: dict[str, tuple[list[float], list[float]]] = {}
+    megabytes: dict[str, tuple[list[float], list[float]]] = {}
     result: dict[str, Any] = {
         "before": arguments.revision,
         "after": named.strip(),
@@ -133,16 +155,17 @@ def main() -> None:
     }
     with checkout(arguments.revision) as other, tempfile.TemporaryDirectory() as folder:
         for name in [*trainings, *(f"read, {table}" for table in TABLES)]:
-            seconds[name] = [], []
+            seconds[name], megabytes[name] = ([], []), ([], [])
             for number in range(rounds + 1):
                 machine.wait_until_quiet(check_load=False, force=arguments.force or arguments.quick)
                 # Each revision goes first in every other round: what runs later finds a warmer processor.
                 for which in (0, 1) if number % 2 else (1, 0):
-                    measured = seconds_of((other, here)[which], name, trainings, scale, Path(folder))
+                    found = measured((other, here)[which], name, trainings, scale, Path(folder))
                     if number:
-                        seconds[name][which].append(round(measured, 3))
+                        seconds[name][which].append(round(found[0], 3))
+                        megabytes[name][which].append(round(found[1], 1))
             print(name, *(f"{median(known):.3g} s" for known in seconds[name]), flush=True)
-            result["seconds"] = seconds
+            result |= {"seconds": seconds, "megabytes": megabytes}
             if not arguments.quick:  # after each row, so that what was measured stays where the rest is stopped
                 (RESULTS / "revisions.json").write_text(json.dumps(result, indent=1) + "\n")
                 (RESULTS / "revisions.md").write_text(table(result))
