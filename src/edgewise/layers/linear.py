@@ -67,7 +67,7 @@ def products(x: Tensor, layers: Sequence[nn.Module]) -> Sequence[Tensor]:
     """
     if not may_be_joined(layers) or any(layer.bias is not None for layer in layers):
         return [layer(x) for layer in layers]
-    weights = [layer.get_parameter("weight") for layer in layers]
+    weights: list[Tensor] = [layer.get_parameter("weight") for layer in layers]
     return linear(x, torch.cat(weights)).split([len(weight) for weight in weights], -1)
 
 
