@@ -107,7 +107,7 @@ SCREENS = {
         ),
         ("CC(=O)Oc1ccccc1C(=O)O",),
         hold_nothing,
-        760,
+        1120,
     ),
     "ionic_liquid": Screen(
         ("co2_ionic_liquids/co2_ionic_liquids.csv",),
