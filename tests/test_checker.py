@@ -2,6 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Literal
 
 import jaxtyping
 import pytest
@@ -46,6 +47,22 @@ def test_what_is_as_annotated_passes():
 def test_what_is_not_is_refused(arguments, named):
     with pytest.raises(BeartypeCallHintViolation):
         scaled(*arguments, **named)
+
+
+@check
+def joined(how: Literal["sum", "mean"], rows: list[Float[Tensor, " row"]], names: dict[str, int]) -> Tensor:
+    return torch.stack(rows).sum(0)
+
+
+def test_a_call_of_a_kind_that_passed_lets_no_other_kind_pass():
+    for _ in range(3):
+        joined("sum", [X[0]], {"a": 1})
+        for wrong in (("max", [X[0]], {"a": 1}), ("sum", [X[0].long()], {"a": 1}), ("sum", [X[0]], {"a": "1"})):
+            with pytest.raises(BeartypeCallHintViolation):
+                joined(*wrong)
+        assert scaled(X, 2).shape == (3, 8)
+        with pytest.raises(BeartypeCallHintViolation):
+            scaled(X, 7)
 
 
 def test_the_checker_can_be_switched_off(shapes_unchecked):
