@@ -56,8 +56,8 @@ class Screen:
     """Of `edgewise train`."""
     row: tuple[str, ...]
     """The input of `edgewise explain`."""
-    show: Callable[[Page], None]
-    """What a person would do on the page before looking."""
+    show: Callable[[Page], None] | None
+    """What a person would do on the page before looking; None where only the further pictures are taken."""
     height: int
     """Of the picture."""
     scheme: str = "light"
@@ -73,11 +73,6 @@ def hold_word(page: Page) -> None:
     """What each word changes, and where one of them attends."""
     page.select_option('[data-choose="attribution"]', label="occlusion")
     page.click(".word:text-is('joy')")
-
-
-def hold_atom(page: Page) -> None:
-    """The nitrogen that carries the charge, and where it attends."""
-    page.click(".character:text-is('[n+]')")
 
 
 def hold_month(page: Page) -> None:
@@ -121,7 +116,7 @@ SCREENS = {
             *("CCCCn1cc[n+](C)c1", "O=S(=O)([N-]S(=O)(=O)C(F)(F)F)C(F)(F)F"),
             *("--values", "temperature_K=313", "pressure_bar=20"),
         ),
-        hold_atom,
+        None,
         1180,
         sections=(("curves", "If the numbers were others"),),
     ),
@@ -199,10 +194,11 @@ def take(browser: Browser, name: str, screen: Screen, folder: Path) -> None:
         section.scroll_into_view_if_needed()
         page.wait_for_timeout(SETTLED)
         keep(section, section.inner_text(), f"look_{name}_{end}")
-    page.evaluate("scrollTo(0, 0)")
-    screen.show(page)
-    page.wait_for_timeout(SETTLED)
-    keep(page, page.evaluate(TEXTS_IN_SIGHT), f"look_{name}")
+    if screen.show is not None:
+        page.evaluate("scrollTo(0, 0)")
+        screen.show(page)
+        page.wait_for_timeout(SETTLED)
+        keep(page, page.evaluate(TEXTS_IN_SIGHT), f"look_{name}")
     page.close()
 
 

@@ -19,7 +19,7 @@ from edgewise.learn.readers.molecules.simulate import atom_contributions, demo_t
 from edgewise.learn.readers.molecules.variants import variants
 from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.molecules.explainable import explain_molecule, recovery
-from edgewise.learn.tasks.molecules.known import KnownSample, environments_of_row
+from edgewise.learn.tasks.molecules.known import MAX_PREDICTIONS, KnownSample, environments_of_row
 from edgewise.learn.tasks.molecules.removal import noise_of
 from edgewise.learn.tasks.molecules.row import Row
 
@@ -349,3 +349,14 @@ def test_recovery_is_the_mean_correlation_with_the_truth(ensemble):
         assert mean == pytest.approx(np.mean(each), abs=1e-6)
     # Molecules whose atoms all add the same say nothing.
     assert recovery(ensemble.trained_, {"CCC": np.ones(3), **true}) == found
+
+
+def test_a_sample_remembers_the_last_predictions_alone():
+    """A server that explains rows of ever new conditions does not grow."""
+    sample, asked = KnownSample.of([("CCO",)], (), MoleculeLimits()), []
+    for number in [*range(MAX_PREDICTIONS + 3), MAX_PREDICTIONS + 2]:
+        asked.append(number)
+        values = sample.predicted(number, lambda data: np.full(len(data.rows), asked.pop(), dtype=np.float64))
+        assert values.tolist() == [number]
+    assert asked == [MAX_PREDICTIONS + 2]  # the last one was known
+    assert len(sample.predictions) == MAX_PREDICTIONS

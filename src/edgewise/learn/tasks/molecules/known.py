@@ -1,6 +1,6 @@
 """Some of the training rows of molecules, and what was predicted for them."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
@@ -16,6 +16,8 @@ from edgewise.learn.readers.molecules.variants import environments
 VARIANCES, NOISE = (1.0, 0.5, 0.5), 1.0
 """Variances of what an atom adds, by each of its `environments`, and of how far a prediction is from a sum over atoms;
 chosen on validation molecules, see docs/look.md."""
+MAX_PREDICTIONS = 64
+"""Outputs and conditions whose predictions are remembered: a server may be asked for any number of them."""
 Smiles = tuple[str, ...]
 """The molecules of a row, one for each column."""
 Environments = list[tuple[Hashable, ...]]
@@ -31,7 +33,17 @@ class KnownSample:
     inputs: KnownInputs
     """The atoms of each row."""
     predictions: dict[Hashable, Float[np.ndarray, " row"]] = field(default_factory=dict)
-    """What was predicted, by the output and the conditions."""
+    """What was predicted, by the output and the conditions; the last `MAX_PREDICTIONS` of them."""
+
+    def predicted(
+        self, key: Hashable, predict: Callable[[MoleculeData], Float[np.ndarray, " row"]]
+    ) -> Float[np.ndarray, " row"]:
+        """What was predicted for an output and conditions, computed where that is not known yet."""
+        if (values := self.predictions.get(key)) is None:
+            if len(self.predictions) >= MAX_PREDICTIONS:
+                self.predictions.pop(next(iter(self.predictions)), None)
+            self.predictions[key] = values = predict(self.data)
+        return values
 
     @classmethod
     def of(cls, rows: Sequence[Smiles], descriptors: Sequence[str], limits: MoleculeLimits) -> Self:

@@ -72,14 +72,13 @@ class ChangedRow:
         row, known = self.row.smiles, self.trained.encoder.known_sample
         changed = self._variants()
         key = (self.explained.column, self.explained.label, self.row.conditions)
-        if key not in known.predictions:
-            known.predictions[key] = self._of_data(known.data)
+        known_predictions = known.predicted(key, self._of_data)
 
         atoms = [environments_of_row(smiles) for smiles in (row, *changed)]
         # Bonds are cut next: what is predicted together takes less time.
         bonds = self._without_bonds(each_alone(len(self.row.bonds)))
         predictions = self.predict([row, *changed, *bonds])[: len(atoms)]
-        added = contributions(atoms, predictions, noise_of(atoms), known.inputs, known.predictions[key])
+        added = contributions(atoms, predictions, noise_of(atoms), known.inputs, known_predictions)
         return replace(added, about=ABOUT)
 
     def _variants(self) -> list[Smiles]:
