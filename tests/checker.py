@@ -53,20 +53,33 @@ def check_function(function: Callable) -> Callable:
         if jaxtyping.config.jaxtyping_disable:
             return function(*args, **kwargs)
         kind = tuple([kind_of(x) for x in args]), tuple([(name, kind_of(x)) for name, x in kwargs.items()])
+        if not has_hash(kind):
+            return checks.call(function, args, kwargs)
         results = checks.passed.get(kind)
         if results is None:
             result = checks.call(function, args, kwargs)
-            checks.passed.setdefault(kind, set()).add(kind_of(result))
+            if has_hash(kind_of(result)):
+                checks.passed.setdefault(kind, set()).add(kind_of(result))
             return result
 
         result = function(*args, **kwargs)
-        if kind_of(result) not in results:
+        if not has_hash(kind_of(result)) or kind_of(result) not in results:
             checks.call(lambda *args, **kwargs: result, args, kwargs)
-            results.add(kind_of(result))
+            if has_hash(kind_of(result)):
+                results.add(kind_of(result))
         return result
 
     wrapped.is_checked = True  # type: ignore[attr-defined]
     return wrapped
+
+
+def has_hash(kind: Hashable) -> bool:
+    """Whether a kind can be remembered; sizes of a program that is traced are symbols, which have no hash."""
+    try:
+        hash(kind)
+    except TypeError:
+        return False
+    return True
 
 
 class Checks:

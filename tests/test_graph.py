@@ -387,7 +387,8 @@ def test_sparse_features_are_those_of_a_table():
     assert torch.equal(graph.subgraph([2, 0]).dense_node_features, table[[2, 0]])
     assert torch.equal(graph.subgraph([2, 0]).position_encodings, torch.tensor([[4.0, 5], [0, 1]]))
     assert torch.equal(Graph.batch([graph, graph]).node_features, torch.cat([table, table]))
-    assert torch.equal(graph.to_pyg().x, table)
+    with pytest.warns(UserWarning, match="position_encodings"):
+        assert torch.equal(graph.to_pyg().x, table)
     with pytest.raises(ShapeError, match="node_features has 3 rows, expected 4"):
         Graph(graph.node_features, Edges(*INDEX, 4, 4))
 

@@ -13,7 +13,7 @@ from edgewise.cli.explain import prediction_words
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.tasks.motion.forces import power
-from edgewise.learn.tasks.scores import same, score_table
+from edgewise.learn.tasks.scores import by_own_name, score_table
 from edgewise.view.explanation import prediction_words as words_of_a_page
 
 FIXED = re.compile(r":,?\.\d[f%]\}")
@@ -55,7 +55,7 @@ def test_by_hand():
 
 
 def test_small_scores_and_predictions_are_read():
-    rows = score_table("y", {"edgewise": {"rmse": 1.2345e-9, "mae": 0.0}}, same("rmse", "mae")).rows
+    rows = score_table("y", {"edgewise": {"rmse": 1.2345e-9, "mae": 0.0}}, by_own_name("rmse", "mae")).rows
     assert rows == [["edgewise", "1.23e-09", "0"]]
     small = TargetPrediction("y", 1.2345e-9, std=2e-10, low=1e-9, high=1.5e-9)
     assert prediction_words(small) == "y 1.23e-09 ± 2e-10 (1e-09 to 1.5e-09)"
