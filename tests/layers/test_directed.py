@@ -123,6 +123,19 @@ def test_edge_attention_is_its_equation(normalize):
     torch.testing.assert_close(step.values.T.tolist(), of_heads)
 
 
+def test_a_trace_of_some_nodes_has_the_weights_by_which_they_attend():
+    torch.manual_seed(0)
+    layer, nodes = EdgeAttention(4, 0, 6, num_heads=2), torch.randn(5, 4)
+    whole, some, first = Trace(), Trace(queries=[0, 3]), Trace(top=1)
+    for trace in (whole, some, first):
+        layer(nodes, UNPAIRED, trace=trace)
+    everything, chosen = whole.weights[0], some.weights[0]
+    is_chosen = (everything.receivers == 0) | (everything.receivers == 3)
+    assert torch.equal(chosen.values, everything.values[:, is_chosen])
+    assert torch.equal(chosen.senders, everything.senders[is_chosen])
+    assert first.weights[0].values.shape[-1] < everything.values.shape[-1]
+
+
 def test_gates_that_stand_open_are_the_messages_unweighted():
     """Without queries every gate is 1/2, which half the matrix of the messages makes up for."""
     torch.manual_seed(0)

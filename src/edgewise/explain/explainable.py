@@ -115,7 +115,7 @@ class Explainable:
     points: int = 32
     """Number of points for integrated gradients."""
     contributions: Callable[[], Contributions] | None = None
-    """What each unit adds to the explained output; None if the task has no such method."""
+    """What each unit adds to the explained output; None if the task lacks this method."""
     links: Callable[[], UnitLinks] | None = None
     """The links between units; None if there are none."""
     parts: Callable[[], Sequence[Part]] = tuple

@@ -124,14 +124,22 @@ class EdgeAttention(nn.Module):
         projected = products(messages, (self.query, self.key, self.step))
         query, key, value = (split_heads(part, self.num_heads) for part in projected)
         if trace is not None:
-            trace.record(_over_nodes(attention_weights(query, key, edges.line_graph, normalize=self.normalize), edges))
+            trace.record(self._weights(query, key, edges, trace))
         return torch.relu(start + join_heads(attend(query, key, value, edges.line_graph, normalize=self.normalize)))
 
+    def _weights(self, query: Tensor, key: Tensor, edges: Edges, trace: Trace) -> Weights:
+        """The weights among edges as those among nodes: what k → j is to j → i, k is to i."""
+        leads_to_query = None
+        if trace.queries is not None:
+            is_query = torch.zeros(edges.num_receivers, dtype=torch.bool, device=edges.receivers.device)
+            is_query[trace.queries] = True
+            leads_to_query = is_query[edges.receivers]
+        weights = attention_weights(
+            query, key, edges.line_graph, normalize=self.normalize, top=trace.top, queries=leads_to_query
+        )
 
-def _over_nodes(weights: Weights, edges: Edges) -> Weights:
-    """The weights among edges as those among nodes: what k → j is to j → i, k is to i."""
-    senders, receivers = edges.senders[weights.senders], edges.receivers[weights.receivers]
-    return Weights(senders, receivers, weights.values, edges.num_senders, edges.num_receivers)
+        senders, receivers = edges.senders[weights.senders], edges.receivers[weights.receivers]
+        return Weights(senders, receivers, weights.values, edges.num_senders, edges.num_receivers)
 
 
 class DirectedMessages(EdgeAttention):

@@ -17,7 +17,7 @@ except ImportError as error:
 def without(molecule: Chem.Mol, atoms: Collection[int]) -> Chem.Mol | None:
     """The molecule without some atoms; hydrogen is bonded in their place.
 
-    An aromatic ring that loses an atom is no longer aromatic: its double bonds stay. An atom whose charge balanced
+    An aromatic ring that loses an atom keeps its double bonds, but not its aromaticity. An atom whose charge balanced
     that of a removed neighbor, as in a nitro group, becomes neutral, and an atom of high valence gets a lower one: a
     sulfone without one of its oxygens is a sulfoxide. What is left may be several molecules.
 
@@ -167,7 +167,7 @@ def _reached(molecule: Chem.Mol, start: int, closed: int) -> set[int]:
 
 
 def _capped(molecule: Chem.Mol, bonds: Sequence[Chem.Bond], removed: set[int]) -> Chem.Mol | None:
-    """The molecule with some bonds replaced by hydrogens, without some atoms that have no other bonds to the rest."""
+    """The molecule with some bonds replaced by hydrogens, without some atoms that only these join to the rest."""
     count = molecule.GetNumAtoms()
     edited = _kekulized(molecule)
     if bonds:
@@ -224,7 +224,7 @@ def _move_bond_to_end(atom: Chem.Atom, neighbor: int) -> None:
 
 
 def _sanitized(edited: Chem.RWMol) -> Chem.Mol | None:
-    """The molecule without explicit hydrogens; None where it has no atoms, or RDKit refuses it."""
+    """The molecule without explicit hydrogens; None where it is empty, or RDKit refuses it."""
     if not edited.GetNumAtoms():
         return None
     molecule = edited.GetMol()
