@@ -39,7 +39,7 @@ def test_its_probabilities_are_those_of_scikit_learn(kind):
 
 def test_one_tree_by_hand():
     """A stump: x₁ above ½ is class 1 with probability ¾."""
-    forest = Forest(2, 3, 1, 1, 1, is_binary=True)
+    forest = Forest(2, 3, 1, (2,), is_binary=True)
     forest.feature.copy_(torch.tensor([1, 0, 0]))
     forest.threshold.copy_(torch.tensor([0.5, 0.0, 0.0]))
     forest.branches.copy_(torch.tensor([[1, 2], [1, 1], [2, 2]]))
@@ -68,11 +68,19 @@ def test_trees_that_lead_astray_are_refused(name, place, value, told):
         forest.check()
 
 
+def test_a_node_keeps_the_classes_of_its_own_target_alone():
+    """Else 27 targets would take 27 times the memory of one for each node, and as long."""
+    num_classes = (2,) * 27
+    forest = Forest.from_scikit_learn([drawn((2,))[1][0]] * 27, num_classes, is_binary=True)
+    assert forest.values.shape == (len(forest.feature), 1)
+    assert forest.logits(torch.zeros(3, 6)).shape == (3, 27)
+
+
 def test_it_is_saved_with_the_weights_and_learns_nothing():
     rows, grown = drawn((2,))
     forest = Forest.from_scikit_learn(grown, (2,), is_binary=True)
     assert not list(forest.parameters())
-    other = Forest.from_tensors(forest.state_dict(), 6, 1, is_binary=True)
+    other = Forest.from_tensors(forest.state_dict(), 6, (2,), is_binary=True)
     other.load_state_dict(forest.state_dict())
     assert torch.equal(other.logits(torch.from_numpy(rows)), forest.logits(torch.from_numpy(rows)))
     assert forest.logits(torch.zeros(0, 6)).shape == (0, 1)

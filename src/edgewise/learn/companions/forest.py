@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import DataError
@@ -29,10 +29,10 @@ class Forest(nn.Module):
         num_features: numbers of a row.
         num_nodes: inner nodes and leaves of all trees.
         num_trees: trees for each target.
-        num_targets: how many targets have trees.
-        num_outputs: outputs of a row.
+        num_classes: of each target.
         is_binary: whether an output is the log-odds of a target, else the logarithm of the probability of a class.
 
+    Cost: O(row · tree · depth) time, O(node · classes of the largest target) memory.
     Source: Breiman 2001.
     """
 
@@ -43,22 +43,16 @@ class Forest(nn.Module):
     values: Tensor
 
     def __init__(
-        self,
-        num_features: int,
-        num_nodes: int,
-        num_trees: int,
-        num_targets: int,
-        num_outputs: int,
-        *,
-        is_binary: bool,
+        self, num_features: int, num_nodes: int, num_trees: int, num_classes: Sequence[int], *, is_binary: bool
     ):
         super().__init__()
         self.num_features, self.num_trees, self.is_binary = num_features, num_trees, is_binary
+        self.num_values = [1] * len(num_classes) if is_binary else list(num_classes)
         self.register_buffer("feature", torch.zeros(num_nodes, dtype=torch.int32))
         self.register_buffer("threshold", torch.zeros(num_nodes))
         self.register_buffer("branches", torch.zeros(num_nodes, 2, dtype=torch.int32))
-        self.register_buffer("roots", torch.zeros(num_targets * num_trees, dtype=torch.int32))
-        self.register_buffer("values", torch.zeros(num_nodes, num_outputs))
+        self.register_buffer("roots", torch.zeros(len(num_classes) * num_trees, dtype=torch.int32))
+        self.register_buffer("values", torch.zeros(num_nodes, max(self.num_values)))
 
     @classmethod
     def from_scikit_learn(
@@ -71,19 +65,19 @@ class Forest(nn.Module):
             num_classes: of each target.
             is_binary: as for the module.
         """
-        num_outputs = len(forests) if is_binary else sum(num_classes)
+        num_values = 1 if is_binary else max(num_classes)
         trees, starts, start = [], [], 0
-        for target, forest in enumerate(forests):
+        for forest in forests:
             labels = forest.classes_.astype(np.int64)
-            # For two classes, the output is that of the second.
-            columns = np.where(labels == 1, target, num_outputs) if is_binary else labels + sum(num_classes[:target])
+            # Of two classes, the value is the probability of the second.
+            columns = np.where(labels == 1, 0, num_values) if is_binary else labels
             for tree in forest.estimators_:
-                trees.append(_arrays(tree.tree_, start, columns, num_outputs))
+                trees.append(_arrays(tree.tree_, start, columns, num_values))
                 starts.append(start)
                 start += tree.tree_.node_count
 
-        sizes = forests[0].n_features_in_, start, len(starts) // len(forests), len(forests), num_outputs
-        module = cls(*sizes, is_binary=is_binary)
+        num_trees = len(starts) // len(forests)
+        module = cls(forests[0].n_features_in_, start, num_trees, num_classes, is_binary=is_binary)
         module.roots.copy_(torch.tensor(starts))
         for name in trees[0]:
             getattr(module, name).copy_(torch.from_numpy(np.concatenate([tree[name] for tree in trees])))
@@ -91,12 +85,11 @@ class Forest(nn.Module):
 
     @classmethod
     def from_tensors(
-        cls, tensors: Mapping[str, Tensor], num_features: int, num_targets: int, *, is_binary: bool
+        cls, tensors: Mapping[str, Tensor], num_features: int, num_classes: Sequence[int], *, is_binary: bool
     ) -> "Forest":
         """A forest of the sizes that its saved tensors have, still empty."""
-        num_nodes, num_outputs = tensors["values"].shape
-        num_trees = len(tensors["roots"]) // num_targets
-        return cls(num_features, num_nodes, num_trees, num_targets, num_outputs, is_binary=is_binary)
+        num_trees = len(tensors["roots"]) // len(num_classes)
+        return cls(num_features, len(tensors["values"]), num_trees, num_classes, is_binary=is_binary)
 
     def check(self) -> None:
         """Raise DataError unless every walk from a root ends at a leaf, and reads only numbers that a row has."""
@@ -119,24 +112,28 @@ class Forest(nn.Module):
 
     def logits(self, rows: Float[Tensor, " row feature"]) -> Float[Tensor, " row output"]:
         """The same of rows that are numbers."""
-        nodes = self.roots.long().expand(len(rows), -1)
-        while True:
-            goes_right = rows.gather(1, self.feature[nodes].long()) > self.threshold[nodes]
-            next_nodes = self.branches[nodes].gather(2, goes_right.long().unsqueeze(2)).squeeze(2).long()
-            if torch.equal(next_nodes, nodes):
-                break
-            nodes = next_nodes
-        probabilities = (self.values[nodes].sum(1) / self.num_trees).clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
+        of_trees = self.values[self.leaves(rows)].unflatten(1, (-1, self.num_trees)).sum(2)
+        of_targets = [values[:, :count] for values, count in zip(of_trees.unbind(1), self.num_values, strict=True)]
+        probabilities = torch.cat(of_targets, 1).div(self.num_trees).clamp(MIN_PROBABILITY, 1 - MIN_PROBABILITY)
         return probabilities.logit() if self.is_binary else probabilities.log()
 
+    def leaves(self, rows: Float[Tensor, " row feature"]) -> Int64[Tensor, " row tree"]:
+        """Where the walk of each row down each tree ends."""
+        from edgewise.learn.companions.trees import walk
 
-def _arrays(tree: "Tree", start: int, columns: np.ndarray, num_outputs: int) -> dict[str, np.ndarray]:
-    """The buffers of one tree, whose nodes are counted from `start`; class c is output `columns[c]`, or beyond all."""
+        leaves = torch.empty(len(rows), len(self.roots), dtype=torch.int64)
+        tables = rows.detach().float(), self.feature, self.threshold, self.branches, self.roots
+        walk(*(table.cpu().contiguous().numpy() for table in tables), leaves.numpy())
+        return leaves.to(rows.device)
+
+
+def _arrays(tree: "Tree", start: int, columns: np.ndarray, num_values: int) -> dict[str, np.ndarray]:
+    """The buffers of one tree, whose nodes are counted from `start`; class c is value `columns[c]`, or beyond all."""
     node_numbers = np.arange(start, start + tree.node_count)
     branches = np.stack([tree.children_left, tree.children_right], axis=1) + start
     is_leaf = tree.children_left < 0
     branches[is_leaf] = node_numbers[is_leaf, None]  # a leaf leads to itself
-    values = np.zeros((tree.node_count, num_outputs + 1))
+    values = np.zeros((tree.node_count, num_values + 1))
     values[:, columns] = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
     feature = np.where(is_leaf, 0, tree.feature)
-    return {"feature": feature, "threshold": tree.threshold, "branches": branches, "values": values[:, :num_outputs]}
+    return {"feature": feature, "threshold": tree.threshold, "branches": branches, "values": values[:, :num_values]}

@@ -99,7 +99,7 @@ def max_process_rows(num_targets: int) -> int:
 def empty_forest(encoder: MoleculesEncoder, tensors: Mapping[str, Tensor], output: Targets) -> Forest:
     """A forest of the sizes that its saved tensors have."""
     is_binary = output.task_type == "classification"
-    return Forest.from_tensors(tensors, encoder.row_sizes.num_features, len(output.names), is_binary=is_binary)
+    return Forest.from_tensors(tensors, encoder.row_sizes.num_features, output.num_classes, is_binary=is_binary)
 
 
 def empty_process(encoder: MoleculesEncoder, tensors: Mapping[str, Tensor], output: Targets) -> GaussianProcess:
