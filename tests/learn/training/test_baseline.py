@@ -90,5 +90,6 @@ def test_constant_features_leave_a_column_of_zeros():
 
 
 def test_larger_tables_get_fewer_trees():
-    assert num_trees(900, 200) == 500
-    assert num_trees(100_000, 400) == 100
+    assert num_trees(900, 200, 1) == 500
+    assert num_trees(100_000, 400, 1) == 100
+    assert num_trees(900, 200, 27) == 185

@@ -53,7 +53,8 @@ def grow_forest(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
         parts = [rows[start : start + ROWS_IN_MEMORY] for start in range(0, len(rows), ROWS_IN_MEMORY)]
         features = np.concatenate([known(batches.batch(part)) for part in parts])
         # Most substructures are rare, and a tree tries few of them at a time.
-        trees, num_classes = num_trees(len(rows), math.isqrt(features.shape[1])), fitted.num_classes
+        num_classes = fitted.num_classes
+        trees = num_trees(len(rows), math.isqrt(features.shape[1]), len(num_classes))
         targets, weights = data.rows.targets[rows], data.rows.weights[rows]
         forests = fit_forest(features, targets, weights, num_classes, seed=fitting.seed, trees=trees)
         return Forest.from_scikit_learn(forests.models, num_classes, is_binary=fitted.task_type == "classification")
