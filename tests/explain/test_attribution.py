@@ -140,6 +140,51 @@ def test_integrated_gradients_are_complete_and_members_stay_apart(x, baseline, s
     )
 
 
+def relu_network(seed):
+    """Two hidden layers of ReLU over six units, and a sigmoid: gradients jump along a line."""
+    generator = torch.Generator().manual_seed(seed)
+    mixes = [torch.randn(24, 64, generator=generator), torch.randn(64, 64, generator=generator) / 4]
+    last = torch.randn(64, generator=generator)
+    return lambda x: ((x.flatten(-2) @ mixes[0]).relu() @ mixes[1]).relu() @ last / 8
+
+
+def normed_network(seed):
+    """The same behind a norm, which changes near an input of zeros alone."""
+    network = relu_network(seed)
+    return lambda x: network(torch.nn.functional.layer_norm(x, x.shape[-1:]))
+
+
+@pytest.mark.parametrize("make", [relu_network, normed_network])
+def test_integrated_gradients_do_not_depend_on_how_many_points_they_begin_with(make):
+    agreement = []
+    for seed in range(5):
+        network, x = make(seed), torch.randn(6, 4, generator=torch.Generator().manual_seed(10 + seed))
+        found = [integrated_gradients(network, x, steps=steps, batch_size=64) for steps in (16, 64, 256)]
+        agreement += [spearman(found[0], found[1]), spearman(found[0], found[2])]
+        for values in found:
+            scale = np.abs(values).max()
+            np.testing.assert_allclose(values, found[2], atol=0.01 * scale)
+            assert values.sum() == pytest.approx(float(network(x) - network(torch.zeros_like(x))), abs=0.02 * scale)
+    assert np.mean(agreement) >= 0.99
+
+
+def test_integrated_gradients_take_no_more_points_than_they_may():
+    points = []
+
+    def noted(x):
+        points.append(len(x))
+        return relu_network(0)(x)
+
+    x = torch.ones(6, 4)
+    for max_steps, most in ((32, 36), (100, 100), (None, 32 * 32)):
+        points.clear()
+        integrated_gradients(noted, x, steps=32, batch_size=8, max_steps=max_steps)
+        assert sum(points) <= most
+    points.clear()
+    integrated_gradients(lambda x: noted(x) * 0 + x.sum((-1, -2)), x, steps=32, batch_size=8)
+    assert sum(points) <= 36  # where nothing jumps, no part is halved
+
+
 def test_unused_features_get_nothing_and_inputs_are_not_mutated():
     x = torch.ones(2, 3)
     other = torch.ones(1, requires_grad=True)

@@ -80,6 +80,8 @@ class UnitLinks:
     """What should be known of them."""
 
 
+MAX_POINTS = 512
+"""Points that integrated gradients take where gradients jump, at most."""
 DEFAULT_METHODS = ("occlusion", "integrated gradients", "gradient × input", "attention", "rollout")
 
 
@@ -113,7 +115,9 @@ class Explainable:
     scale: float = 1.0
     """The unit for changes of the explained output: 1 for a probability, the standard deviation of a target."""
     points: int = 32
-    """Number of points for integrated gradients."""
+    """Number of points that integrated gradients begin with."""
+    max_points: int = MAX_POINTS
+    """How many they take at most, about, where gradients jump."""
     contributions: Callable[[], Contributions] | None = None
     """What each unit adds to the explained output; None if the task lacks this method."""
     links: Callable[[], UnitLinks] | None = None

@@ -77,7 +77,7 @@ _integrated_gradients = _gradients(
     "integrated gradients",
     "Gradients by {0} along the line from {1}; they sum to the difference.",
     lambda item, member: integrated_gradients(
-        member.function, member.features, member.baseline, item.points, member.batch_size
+        member.function, member.features, member.baseline, item.points, member.batch_size, item.max_points
     ),
 )
 _gradient_times_input = _gradients(

@@ -10,7 +10,15 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.errors import DataError, SettingError
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
+from edgewise.explain.explainable import (
+    MAX_POINTS,
+    Attended,
+    Attention,
+    Differentiable,
+    Explainable,
+    UnitLinks,
+    each_alone,
+)
 from edgewise.explain.explanation import Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
 from edgewise.explain.numbers import formatted
@@ -103,6 +111,7 @@ class Surroundings:
             budget=MAX_SIZE // self.perturbation.subgraph.size,
             scale=self.scale,
             points=max(POINTS[1], min(POINTS[0], MAX_SIZE // (4 * self.subgraph.size))),
+            max_points=min(MAX_POINTS, MAX_SIZE // self.subgraph.size),
             links=self.links,
             parts=parts,
         )

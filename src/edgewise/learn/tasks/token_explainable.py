@@ -14,7 +14,7 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from edgewise.errors import DataError, SettingError, plural
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable
+from edgewise.explain.explainable import MAX_POINTS, Attended, Attention, Differentiable, Explainable
 from edgewise.explain.explanation import Layer, Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
 from edgewise.learn.files import JsonObject
@@ -39,8 +39,8 @@ TOP = 8
 """How many of the strongest stand there otherwise."""
 POINTS = 32, 8
 """Points of an integral, of short and of very long texts."""
-POINT_TOKENS = 2**16
-"""Tokens that are read for one integral, about."""
+POINT_TOKENS, MAX_POINT_TOKENS = 2**16, 2**20
+"""Tokens that are read for one integral, about: at first, and at most."""
 SENTENCE = re.compile(r"(\S.*?)(?:(?<=[.!?…])(?=\s)|\n|$)", re.DOTALL)
 """Up to a sign that ends a sentence and a space, or to the end of the line."""
 MAX_TITLE = 60
@@ -241,6 +241,7 @@ class ExplainedTokens:
             budget=2 * tokens.max_groups,
             scale=self.scale,
             points=max(POINTS[1], min(POINTS[0], POINT_TOKENS // size)),  # fewer for long texts
+            max_points=min(MAX_POINTS, MAX_POINT_TOKENS // size),
             parts=lambda: [*tokens.sentences[0], *self.more_parts],
         )
 

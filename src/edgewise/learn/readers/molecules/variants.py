@@ -1,4 +1,5 @@
-"""Real molecules like a given one: without some of its atoms, with bonds cut, or with a carbon in the place of an atom.
+"""Real molecules like a given one: without some of its atoms, with bonds cut, with a carbon in the place of an atom, or
+with the other arrangement around one.
 
 Where a bond is cut, hydrogen takes its place.
 """
@@ -92,11 +93,27 @@ def with_carbon(molecule: Chem.Mol, atom: int) -> Chem.Mol | None:
     return _sanitized(edited)
 
 
+def inverted(molecule: Chem.Mol, atom: int) -> Chem.Mol | None:
+    """The molecule with the other arrangement around a stereo center.
+
+    Returns:
+        None if the atom is no center whose arrangement is known.
+
+    >>> Chem.MolToSmiles(inverted(Chem.MolFromSmiles("C[C@H](F)Cl"), 1))
+    'C[C@@H](F)Cl'
+    """
+    if not molecule.GetAtomWithIdx(atom).HasProp("_CIPCode"):
+        return None
+    edited = Chem.RWMol(molecule)
+    edited.GetAtomWithIdx(atom).InvertChirality()
+    return _sanitized(edited)
+
+
 def variants(molecule: Chem.Mol) -> list[str]:
     """The canonical SMILES of molecules that lack a part of a molecule, each once, in alphabetical order.
 
     The two sides of each bond outside rings, each component, the molecule without each chain or ring atom that
-    `contracted` can take out, and with a carbon for each other atom.
+    `contracted` can take out, with a carbon for each other atom, and with each stereo center `inverted`.
 
     >>> variants(Chem.MolFromSmiles("CCO"))
     ['C', 'CC', 'CCC', 'CO', 'O']
@@ -111,6 +128,7 @@ def environments(molecule: Chem.Mol, column: int = 0) -> list[tuple[Hashable, ..
         element, and whether it is aromatic
         the same with charge, hydrogens and hybridization
         element and hydrogens, and its neighbors by element and bond
+        of a stereo center, element and whether it is R or S
 
     Args:
         molecule: as RDKit has read it.
@@ -124,9 +142,13 @@ def environments(molecule: Chem.Mol, column: int = 0) -> list[tuple[Hashable, ..
     hydrogens = [atom.GetTotalNumHs(includeNeighbors=True) for atom in atoms]
     kinds = [(atom.GetFormalCharge(), int(atom.GetHybridization())) for atom in atoms]
     neighbors = [tuple(sorted((order, elements[other]) for order, other in here)) for here in ends]
+    marks = [
+        ((element, atom.GetProp("_CIPCode")),) if atom.HasProp("_CIPCode") else ()
+        for element, atom in zip(elements, atoms, strict=True)
+    ]
     return [
-        (element, (element, count, *kind), (element, count, around))
-        for element, count, kind, around in zip(elements, hydrogens, kinds, neighbors, strict=True)
+        (element, (element, count, *kind), (element, count, around), *mark)
+        for element, count, kind, around, mark in zip(elements, hydrogens, kinds, neighbors, marks, strict=True)
     ]
 
 
@@ -147,6 +169,7 @@ def _variants(molecule: Chem.Mol) -> Iterator[Chem.Mol | None]:
     for atom in range(molecule.GetNumAtoms()):
         yield contracted(molecule, atom)
         yield with_carbon(molecule, atom)
+        yield inverted(molecule, atom)
 
 
 def _sides(molecule: Chem.Mol, first: int, second: int) -> tuple[set[int], set[int]]:

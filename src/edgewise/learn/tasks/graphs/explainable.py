@@ -10,7 +10,15 @@ from jaxtyping import Bool
 from torch import Tensor, nn
 
 from edgewise.errors import UnsupportedError, plural
-from edgewise.explain.explainable import Attended, Attention, Differentiable, Explainable, UnitLinks, each_alone
+from edgewise.explain.explainable import (
+    MAX_POINTS,
+    Attended,
+    Attention,
+    Differentiable,
+    Explainable,
+    UnitLinks,
+    each_alone,
+)
 from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
 from edgewise.graph import Batch
@@ -31,6 +39,8 @@ BATCH_SIZE = 2**18
 """Nodes and edges that are computed together, about."""
 GRADIENT_SIZE = 2**15
 """Nodes and edges that are computed together where gradients go back through them, about."""
+MAX_POINT_SIZE = 2**22
+"""Nodes and edges that are computed for one integral, about, at most."""
 READOUTS = ("attention", "attention_sum", "root")
 """Readouts that attend."""
 ABOUT = "The prediction less the prediction without the node and its edges."
@@ -70,7 +80,8 @@ def graph_item(
         SettingError: unknown target or class.
         UnsupportedError: the graph has more than 2,000 nodes.
 
-    Cost: a prediction for every node and link, some for the curves of faithfulness, and 33 with gradients.
+    Cost: a prediction for every node and link, some for the curves of faithfulness, and up to 512 with
+        gradients.
     """
     name = checked_row("graph", data, row, data.rows.cells.frame[data.columns.graph_column].array)
     batch = trained.batches(data).batch(np.array([row]))
@@ -94,6 +105,7 @@ def graph_item(
         describe=graph.describe,
         scale=explained.scale,
         links=graph.links,
+        max_points=min(MAX_POINTS, MAX_POINT_SIZE // (count + batch.graph.num_edges)),
     )
 
 

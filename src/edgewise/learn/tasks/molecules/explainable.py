@@ -286,7 +286,8 @@ def molecule_item(
         DataError: a SMILES or a condition cannot be used, or their number is not that of the training.
         SettingError: unknown target or class.
 
-    Cost: one prediction a bond and a fragment, up to 64 for `removal`, 24 for the curves, and 33 with gradients.
+    Cost: one prediction a bond and a fragment, up to 64 for `removal`, 24 for the curves, and up to 512
+        with gradients.
     """
     row, trace = Row.of(trained, smiles, conditions), Trace()
     molecules = [tuple(map(canonical_smiles, row.smiles))]
@@ -398,8 +399,7 @@ def recovery(trained: FittedMolecules, contributions: Mapping[str, Float[np.ndar
     for smiles, true in contributions.items():
         if len(np.unique(true)) < 2:
             continue
-        # Half of the points of an integral: an order needs no sum to the last digit.
-        item = replace(molecule_item(trained, (smiles,)), points=16)
+        item = molecule_item(trained, (smiles,))
         with cpu_threads(trained.threads):
             attributions = [METHODS[name].attribute(item) for name in COMPARED_METHODS]
         for attribution in attributions:

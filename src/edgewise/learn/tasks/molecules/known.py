@@ -13,7 +13,7 @@ from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.molecule import read_molecule
 from edgewise.learn.readers.molecules.variants import environments
 
-VARIANCES, NOISE = (1.0, 0.5, 0.5), 1.0
+VARIANCES, NOISE = (1.0, 0.5, 0.5, 0.5), 1.0
 """Variances of what an atom adds, by each of its `environments`, and of how far a prediction is from a sum over atoms;
 chosen on validation molecules, see docs/look.md."""
 MAX_PREDICTIONS = 64
