@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise import DataError, SettingError, Trace
+from edgewise import DataError, SettingError, TextClassifier, Trace
 from edgewise.explain.rollout import rollout
+from edgewise.learn.companions.stack import NETWORK_COPIES
 from edgewise.learn.readers.texts.data import texts_from_arrays
 from edgewise.learn.tasks import token_explainable
 from edgewise.learn.tasks.token_explainable import shortened
@@ -188,3 +189,27 @@ def test_a_long_beginning_is_cut_at_a_word():
     assert shortened("one  two\nthree") == "one two three"
     assert shortened("word " * 20) == "word word word word word word word word word word word word …"
     assert shortened("x" * 70) == "x" * 60 + " …"
+
+
+def test_companions_are_part_of_what_is_explained():
+    texts, labels = ["a good film", "a bad film"] * 20, ["yes", "no"] * 20
+    model = TextClassifier(model="gru", model_dim=8, epochs=1, companions=["word-counts"]).fit(texts, labels)
+    (member,) = model.trained_.members
+    with torch.no_grad():
+        for parameter in member.network.parameters():
+            parameter.zero_()  # a network that says nothing, so that counts alone do
+    found = model.explain("a good film", label="yes", methods=["occlusion", "integrated-gradients", "shapley"])
+    occlusion, gradients, shapley = (attribution.values for attribution in found.attributions)
+
+    whole, without = model.predict_proba(["a good film", "a film"])[:, 1]
+    assert whole - without > 0.05
+    assert occlusion[1] == pytest.approx(whole - without, abs=1e-6)
+    counts = member.companions["word-counts"]
+    copies = member.copies["word-counts"]
+    of_nothing = (NETWORK_COPIES * 0.5 + copies * float(counts.bias.sigmoid())) / (NETWORK_COPIES + copies)
+    for values in (gradients, shapley):
+        assert values.argmax() == 1 and values[1] > 0.05
+    assert gradients.sum() == pytest.approx(whole - of_nothing, abs=1e-3)
+    assert shapley.sum() == pytest.approx(
+        whole - model.explain("a good film", label="yes").faithfulness.removals[0].deletion[-1], abs=1e-6
+    )

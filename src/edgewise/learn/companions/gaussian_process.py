@@ -1,7 +1,8 @@
 """A Gaussian process over the features of a row, beside a network: strong with few rows or molecules."""
 
+import operator
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -168,6 +169,7 @@ class GaussianProcess(nn.Module):
         self.register_buffer("coefficients", torch.zeros(num_rows, num_outputs, dtype=torch.float64))
         self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(num_outputs, 1))
         self.later: Tensor | None = None
+        self._rows: tuple[list[Tensor], list[int], ProcessRows] | None = None
         """The coefficients that include the validation rows."""
 
     @classmethod
@@ -240,8 +242,18 @@ class GaussianProcess(nn.Module):
 
     @property
     def training_rows(self) -> ProcessRows:
-        """The training rows of the process."""
-        return ProcessRows.of(self.descriptors, self.substructures, self.molecules, self.conditions)
+        """The training rows of the process, made again only where they have changed."""
+        buffers = [self.descriptors, self.substructures, self.molecules, self.conditions]
+        if any(buffer.is_inference() for buffer in buffers):  # nobody counts their changes
+            return ProcessRows.of(*buffers)
+        versions = [buffer._version for buffer in buffers]
+        if self._rows is None or self._rows[1] != versions or any(map(operator.is_not, self._rows[0], buffers)):
+            self._rows = buffers, versions, ProcessRows.of(*buffers)
+        return self._rows[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what is made again."""
+        return {**self.__dict__, "_rows": None}
 
     def forward(self, batch: Batch) -> Float[Tensor, " row output"]:
         """The mean of each output for each row, in model units."""

@@ -25,7 +25,7 @@ from edgewise.learn.networks.property import GraphEncoder
 from edgewise.learn.readers.graphs.union import copies
 from edgewise.learn.readers.molecules.bounded import conformers
 from edgewise.learn.readers.molecules.conformer import conformer_status
-from edgewise.learn.readers.molecules.data import molecules_from_arrays
+from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_arrays
 from edgewise.learn.readers.molecules.fragments import COMPONENT, fragments
 from edgewise.learn.readers.molecules.molecule import as_smiles, canonical_smiles
 from edgewise.learn.tables.cell import OK
@@ -339,8 +339,8 @@ def fields(trained: FittedMolecules) -> list[tuple[str, str]]:
     return [*((name, "smiles") for name in columns.smiles_columns), *numbers]
 
 
-def predict(trained: FittedMolecules, rows: Sequence[Values]) -> list[tuple[TargetPrediction, ...]]:
-    """The predictions for molecules; a `DataError` names the first that cannot be read."""
+def read(trained: FittedMolecules, rows: Sequence[Values]) -> MoleculeData:
+    """Rows of molecules; a `DataError` names the first that cannot be read."""
     size = len(trained.columns.smiles_columns)
     smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
     numbers = np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
@@ -357,7 +357,12 @@ def predict(trained: FittedMolecules, rows: Sequence[Values]) -> list[tuple[Targ
         where = f"row {row}: " if len(rows) > 1 else ""
         raise DataError(f"{where}{names.get(column, column)}: {reason[:300]}.")
 
-    predictions = trained.predict(data)
+    return data
+
+
+def predict(trained: FittedMolecules, rows: Sequence[Values]) -> list[tuple[TargetPrediction, ...]]:
+    """The predictions for molecules; raises as `read`."""
+    predictions = trained.predict(read(trained, rows))
     return [target_predictions(trained, predictions, row) for row in range(len(rows))]
 
 
@@ -372,7 +377,7 @@ def statuses(trained: FittedMolecules, rows: Sequence[Values]) -> list[str]:
 
 def item(trained: FittedMolecules, row: Values, target: str | None, label: object, top: int | None) -> Explainable:
     """The molecules of one row; all weights are listed, as atoms are few."""
-    predict(trained, [row])  # raises where a value cannot be read
+    read(trained, [row])  # raises where a value cannot be read
     size = len(trained.columns.smiles_columns)
     return molecule_item(
         trained,
