@@ -1,6 +1,7 @@
 """Molecules and graphs in a real browser: atoms, parts and nodes say the numbers of the explanation."""
 
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 
 import pytest
 
@@ -86,3 +87,11 @@ def test_nodes_that_are_saved_carry_their_numbers(opened):
     page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
     page.mouse.move(5, 5)
     assert page.inner_text(".details h4 >> nth=0") == "paper 0"
+
+
+@pytest.mark.parametrize("attends", [True, False])
+def test_what_one_sees_is_what_there_is(opened, attends):
+    explanation = molecule_case()
+    layers = tuple(layer for layer in explanation.layers if attends or layer.is_readout)
+    page = opened(replace(explanation, layers=layers))
+    assert ("where it attends" in page.inner_text('[data-figure="input"]')) == attends

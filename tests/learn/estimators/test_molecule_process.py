@@ -11,7 +11,7 @@ from edgewise.learn.companions.gaussian_process import GaussianProcess
 from edgewise.learn.companions.stack import Stack, network_of
 from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
-from edgewise.learn.tasks.companions import add_companion
+from edgewise.learn.tasks.companions import add_companion, best_share
 from edgewise.learn.tasks.molecules.companions import PROCESS_OF_NUMBERS
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
@@ -131,6 +131,14 @@ def test_rows_of_the_usual_weight_count_beside_the_validation_rows(monkeypatch, 
     monkeypatch.setattr("edgewise.learn.tasks.companions.USUAL_ROWS", rows)
     model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS, conditions=CONDITIONS)
     assert model.trained.companions == {"gaussian-process": copies}
+
+
+def test_a_gain_within_its_standard_error_is_none():
+    """Four rows, of which the companion halves the errors of some: by hand, gain 4 against a standard error of 2·√3."""
+    errors = np.array([[8.0, 8.0, 8.0, 8.0], [8.0, 8.0, 8.0, 4.0]])
+    assert best_share(errors, np.zeros(2)) == 1
+    assert best_share(errors, np.array([0, 0.6])) == 0  # 3.4 < 3.46
+    assert best_share(errors, np.array([0.6, 0])) == 1
 
 
 def test_without_validation_rows_it_has_the_usual_weight():

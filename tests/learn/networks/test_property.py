@@ -176,7 +176,7 @@ def test_settings_say_what_they_expect(given, message, shapes_unchecked):
 def test_the_layer_fits_the_number_of_molecules():
     few, many = (PropertySettings().resolved(64, count) for count in (999, 1000))
     assert (few.model, few.num_layers, few.model_dim, few.head_dim) == ("attention", 3, 64, 128)
-    assert (many.model, many.num_layers, many.model_dim, many.head_dim) == ("dmpnn", 3, 256, 256)
+    assert (many.model, many.num_layers, many.model_dim, many.head_dim) == ("edge_attention", 3, 256, 256)
     assert PropertySettings(model="gin").resolved(64, 5000).numbers[:2] == (64, 128)
     assert PropertySettings(model_dim=32).resolved(64, 5000).numbers[:2] == (32, 256)
     for given in ({"score": "dot"}, {"normalize": "sigmoid"}, {"temperature": 2.0}):  # they choose attention

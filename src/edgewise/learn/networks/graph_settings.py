@@ -189,7 +189,7 @@ class LinkSettings:
 
 KernelName = Literal["softmax", "exponential"]
 MANY_MOLECULES = 1000
-"""Distinct training molecules from which on layers learn more from messages along bonds than from attention; learned
+"""Distinct training molecules from which on attention among bonds learns more than attention among atoms; learned
 from validation rows, see docs/molecules.md."""
 
 
@@ -226,8 +226,9 @@ class PropertySettings:
     model: str | None = setting(None, choices=layers_for("molecules"))
     """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
     dmpnn, messages along bonds that do not turn back; edge_attention, bonds that attend over the bonds before them;
-    mat (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds. None is dmpnn
-    where numbers are learned from 1,000 molecules or more and no setting of attention is given, else attention."""
+    mat (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds. None is
+    edge_attention where numbers are learned from 1,000 molecules or more and no setting of attention among atoms is
+    given, else attention."""
     score: str | None = setting(None, choices=tuple(SCORES))
     """The score of a pair of atoms; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
@@ -323,10 +324,10 @@ class PropertySettings:
             is_classification: whether classes are predicted.
             known_molecules: whether the rows to predict are of molecules that have many training rows.
         """
-        of_attention = self.score is not None or self._given_beyond(LAYERS["dmpnn"])
-        by_bonds = num_molecules >= MANY_MOLECULES and not is_classification and not of_attention
-        num_variants = self.num_variants or variants_for(batch_size)
-        chosen = replace(self, model=self.model or ("dmpnn" if by_bonds else "attention"), num_variants=num_variants)
+        among_atoms = self.score is not None or self._given_beyond(LAYERS["edge_attention"])
+        among_bonds = num_molecules >= MANY_MOLECULES and not is_classification and not among_atoms
+        model = self.model or ("edge_attention" if among_bonds else "attention")
+        chosen = replace(self, model=model, num_variants=self.num_variants or variants_for(batch_size))
         usual = CLASSIFICATION_DROPOUTS if is_classification else KNOWN_MOLECULE_DROPOUTS if known_molecules else {}
 
         return replace(chosen, **chosen._numbers(usual)._asdict())

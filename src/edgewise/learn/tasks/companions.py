@@ -5,6 +5,7 @@ weigh    each by the validation rows of its network: `weigh`
 learn    from the validation rows, too, once these have judged: `Fresh.with_validation`
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -144,11 +145,12 @@ def weigh(
     """As how many variants of the network a companion counts: what predicts the validation rows best, and `USUAL_ROWS`
     more of each member for which the usual weight is best. 0 leaves it out.
 
-        Σ_rows (f + s (c − f) − y)² + (usual rows) · m · (s − s')²
+        E(s) = Σ_rows (f + s (c − f) − y)² + (usual rows) · m · (s − s')²
 
     with the member f, the companion c, its share s of both, the usual share s', and m the mean of (c − f)², or of the
     smallest squared error where that is less: as if these rows had errors like those of the others. For classes y are
-    0 and 1, and f and c probabilities.
+    0 and 1, and f and c probabilities. It is left out, too, where E(0) − E(s) is within the standard error of the sum
+    over rows: what gains so little may gain by chance.
 
     Args:
         fitted: the ensemble.
@@ -160,7 +162,8 @@ def weigh(
     num_variants, of_network = fitted.num_variants, fitted.num_variants - sum(fitted.companions.values())
     copies = [0, *(max(1, int(share * of_network)) for share in SHARES)]
     shares = np.array([count / (num_variants + count) for count in copies])
-    batches, squares, gaps, num_known = fitted.batches(data), np.zeros(len(copies)), 0.0, 0
+    batches, gaps, num_known = fitted.batches(data), 0.0, 0
+    squares_of_rows: list[np.ndarray] = []
     wanted = fitted.output.wanted(batches.targets)
     with torch.no_grad(), cpu_threads(fitted.threads):
         for member, companion, rows in zip(fitted.members, companions, validation, strict=True):
@@ -172,7 +175,7 @@ def weigh(
                 beside = fitted.output.comparable(companion(batch).double()).numpy()
                 weights = output_weights(fitted, data, part, loss)
                 errors = [(alone + share * (beside - alone) - wanted[part]) ** 2 * weights for share in shares]
-                squares += np.nansum(errors, axis=(1, 2))
+                squares_of_rows.append(np.nansum(errors, axis=2))
                 is_known = ~np.isnan(wanted[part]) & (weights > 0)
                 gaps += ((beside - alone) ** 2 * weights)[is_known].sum()
                 num_known += int(is_known.sum())
@@ -180,9 +183,24 @@ def weigh(
     usual = int(USUAL_WEIGHT * of_network)
     if not num_known:
         return usual
-    of_usual_rows = USUAL_ROWS * len(fitted.members) * min(gaps, squares.min()) / num_known
-    squares = squares + of_usual_rows * (shares - usual / (num_variants + usual)) ** 2
-    return copies[int(np.argmin(squares))]
+    by_row = np.concatenate(squares_of_rows, axis=1)
+    of_usual_rows = USUAL_ROWS * len(fitted.members) * min(gaps, by_row.sum(axis=1).min()) / num_known
+    of_prior = of_usual_rows * (shares - usual / (num_variants + usual)) ** 2
+    return copies[best_share(by_row, of_prior)]
+
+
+def best_share(of_rows: np.ndarray, of_prior: np.ndarray) -> int:
+    """Which share has the smallest sum of errors; the first, of no companion, where no other is better by more than the
+    standard error of the difference.
+
+    Args:
+        of_rows: `(share, row)`, the error of each validation row.
+        of_prior: `(share)`, of what is known without them.
+    """
+    errors = of_rows.sum(axis=1) + of_prior
+    best = int(np.argmin(errors))
+    standard_error = math.sqrt(of_rows.shape[1]) * (of_rows[0] - of_rows[best]).std()
+    return best if errors[0] - errors[best] > standard_error else 0
 
 
 def output_weights(fitted: FittedTable, data: Data, rows: np.ndarray, loss: TargetLoss) -> np.ndarray:

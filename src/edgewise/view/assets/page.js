@@ -186,11 +186,15 @@ function unitDetails(view, unit) {
 }
 
 const HEADINGS = { text: "The words", molecule: "The molecules", graph: "The graph" };
-const HOW = {
-  text: "Point at a word, or walk with the arrow keys, to see where it attends; click to hold it.",
-  molecule: "Point at an atom, here or in the SMILES, to see where it attends; click to hold it.",
-  graph: "Drag to move, click or use + and − to come nearer; point at a node to see where it attends, click to hold it.",
-};
+/** How to use the picture: where units attend to each other, one sees that too. */
+function howTo({ kind, layers }) {
+  const shows = layers.some((layer) => !layer.is_readout) ? "its numbers and where it attends" : "its numbers";
+  return {
+    text: `Point at a word, or walk with the arrow keys, to see ${shows}; click to hold it.`,
+    molecule: `Point at an atom, here or in the SMILES, to see ${shows}; click to hold it.`,
+    graph: `Drag to move, click or use + and − to come nearer; point at a node to see ${shows}, click to hold it.`,
+  }[kind];
+}
 
 function section(heading, ...children) {
   return element("section", {}, element("h2", {}, heading), ...children);
@@ -236,7 +240,7 @@ function predictionSection(view) {
 function inputSection(view) {
   const { kind, explained } = view.explanation;
   const drawn = { text: wordsView, molecule: moleculeView, graph: graphView }[kind](view);
-  const picture = figure("input", `What matters for ${explained}`, drawn.node, drawn.picture, HOW[kind]);
+  const picture = figure("input", `What matters for ${explained}`, drawn.node, drawn.picture, howTo(view.explanation));
   return section(HEADINGS[kind], controls(view), element("div", { class: "beside" }, element("div", {}, legendView(view), picture), detailsView(view)));
 }
 
