@@ -66,12 +66,10 @@ def data(name: str) -> str:
 
 def esol(folder: Path, asked: argparse.Namespace) -> Commands:
     """Training by defaults, whole."""
-    import pandas as pd
-    from molecules import NAME, PROTOCOLS, chemprop_command, our_command
+    from molecules import PROTOCOLS, chemprop_command, our_command
 
     protocol, table = PROTOCOLS["esol, mat_split_0"], folder / "table.csv"
-    frame = pd.read_csv(data("moleculenet/esol.csv"))
-    frame[["smiles", protocol.target]].assign(**{NAME: protocol.split(frame)}).to_csv(table, index=False)
+    protocol.table().to_csv(table, index=False)
     ours, theirs = our_command(protocol, table), chemprop_command(protocol, table, asked.chemprop or "")
     if asked.steps:
         ours, theirs = [*ours, "--epochs", "1"], [*theirs, "--epochs", "3"]  # two of its epochs warm up

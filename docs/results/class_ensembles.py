@@ -6,7 +6,6 @@ Of the rows that are not test rows of a protocol of benchmarks/molecules.py a pa
 whole scaffolds with a fifth of the rows. AUC; `one` is the mean over five models, a mixture has half of each.
 """
 
-import os
 import sys
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from edgewise.learn.training.baseline import finite_features, fit_forest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from molecules import PROTOCOLS, by_scaffold
+from molecules import NAME, PROTOCOLS, by_scaffold
 
 NUM_MODELS = 5
 
@@ -35,8 +34,8 @@ def validation(name: str, frame: pd.DataFrame, seed: int) -> np.ndarray:
 def scores(name: str, seed: int) -> dict[str, float]:
     """The area under the ROC curve of each way."""
     protocol = PROTOCOLS[name]
-    frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
-    frame = frame[protocol.split(frame) != "test"].reset_index(drop=True)
+    frame = protocol.table()
+    frame = frame[frame[NAME] != "test"].reset_index(drop=True)
     smiles, target = frame["smiles"].to_numpy(object), frame[protocol.target].to_numpy()
     is_held = validation(name, frame, seed)
     rows, held = np.flatnonzero(~is_held), np.flatnonzero(is_held)

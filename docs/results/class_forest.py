@@ -98,8 +98,8 @@ def scores(name: str, seed: int, known: dict[str, np.ndarray], can_be_read: np.n
 def table_of(name: str) -> pd.DataFrame:
     """The rows of a protocol that are no test rows."""
     protocol = PROTOCOLS[name]
-    frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
-    return frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]].reset_index(drop=True)
+    frame = protocol.table()
+    return frame.loc[frame[NAME] != "test", ["smiles", protocol.target]].reset_index(drop=True)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ from edgewise.learn.tasks.molecules.companions import NUM_SUBSTRUCTURES
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from molecules import PROTOCOLS
+from molecules import NAME, PROTOCOLS
 
 SETS = {
     "freesolv, mat_split_0": 5,
@@ -80,8 +80,8 @@ def milliseconds(smiles: list[str]) -> np.ndarray:
 def scores(name: str) -> dict[str, list[float]]:
     """The error, or the area under the curve, of every split."""
     protocol = PROTOCOLS[name]
-    frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
-    frame = frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]]
+    frame = protocol.table()
+    frame = frame.loc[frame[NAME] != "test", ["smiles", protocol.target]]
     store, graphs, _ = MoleculeStore.collect(list(frame["smiles"]), with_descriptors=NAMES)
     truth, graphs = frame[protocol.target].to_numpy(float)[graphs >= 0], graphs[graphs >= 0]
     raw, found = store.graph_features.numpy(), dict[str, list[float]]()

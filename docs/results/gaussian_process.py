@@ -7,7 +7,6 @@ Each split trains the defaults once; the network and the process are then also s
 learned from the validation rows. Printed are RMSE.
 """
 
-import os
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -15,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.tasks.companions import add_companion
@@ -27,7 +25,7 @@ from edgewise.learn.tasks.task import Prepared
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from molecules import PROTOCOLS
+from molecules import NAME, PROTOCOLS
 
 (PROCESS,) = (kind for kind in COMPANIONS if kind.name == "gaussian-process")
 SETS = {
@@ -71,8 +69,8 @@ def scores(table: Path, target: str) -> dict[str, float]:
 def tables(name: str, num_splits: int) -> Iterator[Path]:
     """A table for each split of the rows of a protocol that are no test rows there."""
     protocol = PROTOCOLS[name]
-    frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
-    frame = frame.loc[protocol.split(frame) != "test", ["smiles", protocol.target]].reset_index(drop=True)
+    frame = protocol.table()
+    frame = frame.loc[frame[NAME] != "test", ["smiles", protocol.target]].reset_index(drop=True)
     for seed in range(num_splits):
         drawn = np.random.default_rng(seed).random(len(frame))
         with tempfile.TemporaryDirectory() as folder:

@@ -7,19 +7,17 @@ Lines are the set, the split, which is the seed too, steps for each 64 rows, epo
 """
 
 import math
-import os
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from edgewise.learn.estimators import MoleculeRegressor
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from molecules import PROTOCOLS
+from molecules import NAME, PROTOCOLS
 
 SETS = {
     "esol": ("esol, mat_split_0", None, range(6)),
@@ -36,8 +34,8 @@ def main() -> None:
     """Prints a line for each training."""
     for name, (known, count, splits) in SETS.items():
         protocol = PROTOCOLS[known]
-        frame = pd.read_csv(Path(os.environ["EDGEWISE_DATA"]) / f"moleculenet/{protocol.file}.csv")
-        frame = frame[protocol.split(frame) != "test"]
+        frame = protocol.table()
+        frame = frame[frame[NAME] != "test"]
         frame = frame if count is None else frame.sample(count, random_state=1)
         smiles, targets = frame["smiles"].to_numpy(object), frame[protocol.target].to_numpy(float)
         for split in splits:
