@@ -147,8 +147,10 @@ def molecules(edgewise, num_graphs, num_rows, seed):
     return Batch(union, supervision)
 
 
-@pytest.mark.parametrize("is_planned", [True, False], ids=["planned", "not planned"])
-def test_the_default_molecule_model_is_one_program_for_batches_of_all_sizes(plain_edgewise, is_planned):
+@pytest.mark.parametrize(
+    ("layer", "is_planned"), [("attention", True), ("attention", False), ("edge_attention", True), ("dmpnn", True)]
+)
+def test_the_default_molecule_models_are_one_program_for_batches_of_all_sizes(plain_edgewise, layer, is_planned):
     from torch._dynamo.testing import CompileCounter
 
     from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes, planned
@@ -156,11 +158,12 @@ def test_the_default_molecule_model_is_one_program_for_batches_of_all_sizes(plai
     from edgewise.learn.training.loss import TargetLoss, loss_of
     from edgewise.learn.training.settings import TrainSettings
 
-    settings = PropertySettings(num_layers=1, num_head_layers=1, num_variants=3, model_dim=16, head_dim=16)
+    sizes = {"model_dim": 16, "head_dim": 16}
+    settings = PropertySettings(model=layer, num_layers=2, num_head_layers=1, num_variants=3, **sizes)
     model, loss = PropertyModel(PropertySizes(5, 4, 6, 2, 2, 1), settings).train(), TargetLoss("regression", "huber")
-    for layer in model.modules():
-        if isinstance(layer, torch.nn.Dropout):
-            layer.p = 0.0
+    for part in model.modules():
+        if isinstance(part, torch.nn.Dropout):
+            part.p = 0.0
     counter, parameters = CompileCounter(), list(model.parameters())
     compiled = torch.compile(loss_of, fullgraph=True, dynamic=True, backend=counter)
     for seed, (num_graphs, num_rows) in enumerate([(6, 6), (4, 11), (9, 5)]):

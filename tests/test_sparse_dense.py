@@ -188,6 +188,7 @@ def directed(x):
 def edge_attention(x, normalize):
     """Edges in a table (sender, receiver); (k, j) is a neighbor of (j, i) for every k but i."""
     layer, mask = EdgeAttention(4, 0, 6, num_steps=3, num_heads=2, key_dim=3, normalize=normalize), MASK.T
+    nn.init.normal_(layer.query.weight)
     num_edges = NUM_NODES**2
     sender, receiver = torch.arange(num_edges) // NUM_NODES, torch.arange(num_edges) % NUM_NODES
     is_edge = mask.flatten()
@@ -202,7 +203,7 @@ def edge_attention(x, normalize):
             )
             scores = query @ key.mT / 3**0.5
             if isinstance(normalize, Sigmoid):
-                weights = torch.sigmoid(scores) * follows
+                weights = 2 * torch.sigmoid(scores) * follows
             else:
                 weights = torch.where(follows, scores, -torch.inf).softmax(-1).nan_to_num(0.0)
             heads = (weights @ value).transpose(-2, -3).flatten(-2)

@@ -95,6 +95,7 @@ def test_edge_attention_is_its_equation(normalize):
     """Edge after edge, with a trace that gives the same weights."""
     torch.manual_seed(0)
     layer = EdgeAttention(4, 3, 6, num_steps=2, num_heads=2, key_dim=5, normalize=normalize).double()
+    torch.nn.init.normal_(layer.query.weight)
     nodes, features = torch.randn(5, 4).double(), torch.randn(UNPAIRED.num_edges, 3).double()
     start = layer.start(nodes)[UNPAIRED.senders] + layer.edge(features)
     first, trace = torch.relu(start), Trace()
@@ -106,7 +107,7 @@ def test_edge_attention_is_its_equation(normalize):
         for head in range(2):
             of_key, of_value = slice(5 * head, 5 * head + 5), slice(3 * head, 3 * head + 3)
             scores = layer.key(first[before])[:, of_key] @ layer.query(first[e])[of_key] / 5**0.5
-            alpha = scores.sigmoid() if isinstance(normalize, Sigmoid) else scores.softmax(0)
+            alpha = 2 * scores.sigmoid() if isinstance(normalize, Sigmoid) else scores.softmax(0)
             heads.append(alpha @ layer.step(first[before])[:, of_value])
             weights |= {(head, other, e): weight for other, weight in zip(before, alpha.tolist())}
         rows.append(torch.relu(start[e] + torch.cat(heads)))
@@ -126,6 +127,7 @@ def test_edge_attention_is_its_equation(normalize):
 def test_a_trace_of_some_nodes_has_the_weights_by_which_they_attend():
     torch.manual_seed(0)
     layer, nodes = EdgeAttention(4, 0, 6, num_heads=2), torch.randn(5, 4)
+    torch.nn.init.normal_(layer.query.weight)
     whole, some, first = Trace(), Trace(queries=[0, 3]), Trace(top=1)
     for trace in (whole, some, first):
         layer(nodes, UNPAIRED, trace=trace)
@@ -136,16 +138,16 @@ def test_a_trace_of_some_nodes_has_the_weights_by_which_they_attend():
     assert first.weights[0].values.shape[-1] < everything.values.shape[-1]
 
 
-def test_gates_that_stand_open_are_the_messages_unweighted():
-    """Without queries every gate is 1/2, which half the matrix of the messages makes up for."""
+def test_it_begins_as_the_messages_unweighted():
+    """Its queries are zero, where every gate is 1; what it learns first are queries."""
     torch.manual_seed(0)
     attention, plain = EdgeAttention(4, 0, 6, num_heads=2), DirectedMessages(4, 0, 6)
     attention.load_state_dict(plain.state_dict(), strict=False)
-    with torch.no_grad():
-        attention.query.weight.zero_()
-        attention.step.weight.mul_(2)
     nodes = torch.randn(5, 4)
-    torch.testing.assert_close(attention(nodes, UNPAIRED), plain(nodes, UNPAIRED))
+    out = attention(nodes, UNPAIRED)
+    torch.testing.assert_close(out, plain(nodes, UNPAIRED))
+    (gradient,) = torch.autograd.grad(out.square().sum(), attention.query.weight)
+    assert gradient.abs().max() > 0
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,12 @@ class EdgeAttention(nn.Module):
         h_e = W [x_j; u_e]                                      of every edge e = (j → i)
         m_e = ReLU(h_e)
         m_e ← ReLU(h_e + Σ_{e' = (k → j), k ≠ i} α_ee' V m_e')     num_steps − 1 times, with the same matrices
-        α_e· = normalize_{e'} ( (Q m_e)·(K m_e') / √d )            in each head, which sums its own part of V m
+        α_ee' = 2 σ( (Q m_e)·(K m_e') / √d )                       in each head, which sums its own part of V m
         y_i = ReLU(U [x_i; Σ_{e = (j → i)} m_e] + c)
 
-    A sigmoid gates every message by itself, so that the sum still counts the neighbors; softmax would average them.
-    The score "constant" takes every α as 1, which is the D-MPNN. k ≠ i leaves out the one edge that is the reverse of
-    e, so that parallel edges still reach each other.
+    A sigmoid gates every message by itself, so that the sum still counts the neighbors; softmax would average them. Q
+    begins at zero, where every gate is 1: the layer begins as the D-MPNN, which the score "constant" stays. k ≠ i
+    leaves out the one edge that is the reverse of e, so that parallel edges still reach each other.
 
     Args:
         input_dim: size of the nodes before.
@@ -44,7 +44,7 @@ class EdgeAttention(nn.Module):
         num_heads: heads, with "scaled_dot".
         key_dim: d, the size of the queries and keys of a head.
         score: "scaled_dot" or "constant".
-        normalize: from scores to weights, with "scaled_dot".
+        normalize: from scores to weights, with "scaled_dot"; those of a sigmoid are doubled.
         dropout: of m after each step and of y, in training.
 
     Empty: an edge that follows none keeps its first state, a node with no neighbor gets ReLU(U [x_i; 0] + c).
@@ -74,6 +74,7 @@ class EdgeAttention(nn.Module):
         require_multiple(owner, "output_dim", output_dim, num_heads)
         self.sizes, self.num_steps, self.num_heads = (input_dim, edge_dim), num_steps, num_heads
         self.attends, self.normalize = score == "scaled_dot", normalize
+        self.gain = 2.0 if isinstance(normalize, Sigmoid) else 1.0
 
         self.start = Linear(input_dim, output_dim, bias=False)
         self.edge = Linear(edge_dim, output_dim, bias=False) if edge_dim else None
@@ -82,6 +83,7 @@ class EdgeAttention(nn.Module):
         self.arriving = Linear(output_dim, output_dim, bias=False)
         if self.attends:
             self.query, self.key = (Linear(output_dim, num_heads * key_dim, bias=False) for _ in range(2))
+            nn.init.zeros_(self.query.weight)
         self.dropout = nn.Dropout(dropout)
 
     def forward(
@@ -125,7 +127,8 @@ class EdgeAttention(nn.Module):
         query, key, value = (split_heads(part, self.num_heads) for part in projected)
         if trace is not None:
             trace.record(self._weights(query, key, edges, trace))
-        return torch.relu(start + join_heads(attend(query, key, value, edges.line_graph, normalize=self.normalize)))
+        arriving = join_heads(attend(query, key, value, edges.line_graph, normalize=self.normalize))
+        return torch.relu(torch.add(start, arriving, alpha=self.gain))
 
     def _weights(self, query: Tensor, key: Tensor, edges: Edges, trace: Trace) -> Weights:
         """The weights among edges as those among nodes: what k → j is to j → i, k is to i."""
@@ -139,7 +142,7 @@ class EdgeAttention(nn.Module):
         )
 
         senders, receivers = edges.senders[weights.senders], edges.receivers[weights.receivers]
-        return Weights(senders, receivers, weights.values, edges.num_senders, edges.num_receivers)
+        return Weights(senders, receivers, self.gain * weights.values, edges.num_senders, edges.num_receivers)
 
 
 class DirectedMessages(EdgeAttention):
