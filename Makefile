@@ -5,6 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OLDEST := .venv-oldest
 OLDEST_TORCH := 2.11.0
+# One more than there are cores, for tests wait for processes that they start; each takes up to 4 GiB.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
 # Tests start many processes: each would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 # What mypy found out of files that did not change since, in this clone or in another one.
@@ -19,13 +21,13 @@ demo: $(READY)  ## train on molecules made on the spot, and say what to type for
 	$(BIN)/edgewise demo
 
 test: $(READY)  ## the test suite
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30 -m "not nightly"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --durations=30 -m "not nightly"
 
 test-all: $(READY)  ## the test suite with what `make test` leaves to the night: see CONTRIBUTING.md
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --durations=30
 
 durations: $(READY)  ## the test suite, with the processor seconds of each file in tests/durations.json
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not nightly" --cpu-times tests/durations.json
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) -m "not nightly" --cpu-times tests/durations.json
 
 check: $(READY)  ## style and types
 	$(BIN)/ruff check .
@@ -46,7 +48,7 @@ attack: $(READY)  ## damaged files and run folders, killed trainings and hostile
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m attack
 
 bench: $(READY)  ## tests first, then the benchmarks
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --durations=30
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --durations=30
 	$(BIN)/python benchmarks/shared_molecules.py
 	$(BIN)/python benchmarks/attention_maps.py
 	$(BIN)/python benchmarks/plan_cost.py
@@ -122,7 +124,7 @@ test-oldest:  ## the tests on the oldest torch that pyproject.toml accepts (seve
 	grep -v '^torch==' constraints.txt > $(OLDEST)/constraints.txt
 	echo 'torch==$(OLDEST_TORCH)' >> $(OLDEST)/constraints.txt
 	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[dev]'
-	$(OLDEST)/bin/python -m pytest -n 2
+	$(OLDEST)/bin/python -m pytest -n $(WORKERS)
 
 clean:  ## remove the environments and the demo's run
 	rm -rf $(VENV) $(OLDEST) runs/demo
