@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OLDEST := .venv-oldest
 OLDEST_TORCH := 2.11.0
-# One more than there are cores, for tests wait for processes that they start; each takes up to 4 GiB.
-WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, (os.cpu_count() or 1) + 1))")
+# One a core, at most four: each takes up to 4 GiB. A third one on two cores made the suite slower.
+WORKERS ?= $(shell $(PYTHON) -c "import os; print(min(4, os.cpu_count() or 1))")
 # Tests start many processes: each would compile the sources again.
 unexport PYTHONDONTWRITEBYTECODE
 # What mypy found out of files that did not change since, in this clone or in another one.
