@@ -151,7 +151,8 @@ def test_a_killed_process_ends_the_others_and_the_run_is_resumed(tmp_path):
     assert time.monotonic() - began < 10, "a run of several processes ends within seconds"
     assert process.returncode == 2
     again = f"edgewise train --resume -o {run} --devices 2"
-    assert err.splitlines()[-1] == (
+    # A process that is ended may leave a line of its progress unfinished.
+    assert err.splitlines()[-1].endswith(
         "edgewise: error: process 1 of 2 was killed (SIGKILL), and the others were ended; continue from the last "
         f"checkpoint: {again}"
     )

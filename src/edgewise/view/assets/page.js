@@ -186,14 +186,15 @@ function unitDetails(view, unit) {
 }
 
 const HEADINGS = { text: "The words", molecule: "The molecules", graph: "The graph" };
-/** How to use the picture: where units attend to each other, one sees that too. */
+const HOW = {
+  text: "Point at a word, or walk with the arrow keys, to see where it attends; click to hold it.",
+  molecule: "Point at an atom, here or in the SMILES, to see where it attends; click to hold it.",
+  graph: "Drag to move, click or use + and − to come nearer; point at a node to see where it attends, click to hold it.",
+};
+
+/** How to use the picture; where no layer attends, one sees numbers alone. */
 function howTo({ kind, layers }) {
-  const shows = layers.some((layer) => !layer.is_readout) ? "its numbers and where it attends" : "its numbers";
-  return {
-    text: `Point at a word, or walk with the arrow keys, to see ${shows}; click to hold it.`,
-    molecule: `Point at an atom, here or in the SMILES, to see ${shows}; click to hold it.`,
-    graph: `Drag to move, click or use + and − to come nearer; point at a node to see ${shows}, click to hold it.`,
-  }[kind];
+  return layers.some((layer) => !layer.is_readout) ? HOW[kind] : HOW[kind].replace("where it attends", "its numbers");
 }
 
 function section(heading, ...children) {
