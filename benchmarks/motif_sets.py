@@ -304,10 +304,8 @@ def graph_set() -> MotifSet:
         ]
         return Judged(float(is_right.mean()), questions[:NUM_EXPLAINED])
 
-    # Messages alone do not tell a triangle from a path that goes on; walks that come back after three steps do.
-    settings = {"model": "gin", "random_walk_positions": 4, "threads": 1}
     rule = "one of two paths through three colors is closed to a triangle"
-    return MotifSet("graphs", rule, partial(GraphClassifier, **settings), fit, judge)
+    return MotifSet("graphs", rule, partial(GraphClassifier, model="gin", threads=1), fit, judge)
 
 
 # Nodes: one neighbor of five decides.
