@@ -169,8 +169,9 @@ class GaussianProcess(nn.Module):
         self.register_buffer("coefficients", torch.zeros(num_rows, num_outputs, dtype=torch.float64))
         self.register_buffer("logs", _first_logs(sizes.num_conditions).repeat(num_outputs, 1))
         self.later: Tensor | None = None
-        self._rows: tuple[list[Tensor], list[int], ProcessRows] | None = None
         """The coefficients that include the validation rows."""
+        self._rows: tuple[list[Tensor], list[int], ProcessRows] | None = None
+        """The training rows, with the buffers that they were made of and how often these had changed."""
 
     @classmethod
     def learned(
@@ -244,7 +245,7 @@ class GaussianProcess(nn.Module):
     def training_rows(self) -> ProcessRows:
         """The training rows of the process, made again only where they have changed."""
         buffers = [self.descriptors, self.substructures, self.molecules, self.conditions]
-        if any(buffer.is_inference() for buffer in buffers):  # nobody counts their changes
+        if any(buffer.is_inference() for buffer in buffers):  # torch does not count their changes
             return ProcessRows.of(*buffers)
         versions = [buffer._version for buffer in buffers]
         if self._rows is None or self._rows[1] != versions or any(map(operator.is_not, self._rows[0], buffers)):
