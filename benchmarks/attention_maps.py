@@ -55,10 +55,10 @@ def runner(kind: str) -> Callable[[int], object]:
 
         return all_weights
 
+    from edgewise.graph import Trace
     from edgewise.learn.batches.tokens import TextRowBatch
     from edgewise.learn.networks.text import TextModel
     from edgewise.learn.networks.text_settings import TextSettings, TransformerSettings
-    from edgewise.trace import Trace
 
     settings = TransformerSettings(LAYERS, HEADS, model_dim=MODEL_DIM, context=max(LENGTHS))
     model = TextModel(1000, None, 2, TextSettings(), settings).eval()

@@ -56,7 +56,6 @@ CHECKED = [
     "edgewise.normalize",
     "edgewise.score",
     "edgewise.testing",
-    "edgewise.trace",
 ]
 _PLAIN: dict[str, ModuleType] = {}
 jaxtyping.jaxtyped = checker.decorator  # what the hook writes above every function, looked up when a module is loaded

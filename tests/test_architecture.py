@@ -33,7 +33,7 @@ LEVELS = [
     {"attend"},
     {"backends"},
     {"sampling"},
-    {"score", "normalize", "trace"},
+    {"score", "normalize"},
     {"graph"},
     {"neighborhood"},
     {"choices"},
@@ -42,8 +42,8 @@ LEVELS = [
 """From top to bottom; a room may import rooms below its own."""
 
 NEVER = {
-    "learn.readers": {"attend", "backends", "layers", "score", "normalize", "trace"},
-    "learn.tables": {"attend", "backends", "layers", "score", "normalize", "trace", "graph"},
+    "learn.readers": {"attend", "backends", "layers", "score", "normalize"},
+    "learn.tables": {"attend", "backends", "layers", "score", "normalize", "graph"},
     "view": {"layers", "attend", "backends"},
     "learn.training": {"learn.readers", "learn.tables", "learn.networks"},
 }

@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # `X as X` is what a strict type checker takes for an export
     from edgewise.errors import UnsupportedError as UnsupportedError
     from edgewise.errors import WriteError as WriteError
     from edgewise.graph import Graph as Graph
+    from edgewise.graph import Trace as Trace
+    from edgewise.graph import WeightedGraph as WeightedGraph
     from edgewise.graph import Weights as Weights
     from edgewise.layers import MeanConvolution as MeanConvolution
     from edgewise.layers import MultiHeadAttention as MultiHeadAttention
@@ -55,8 +57,6 @@ if TYPE_CHECKING:  # `X as X` is what a strict type checker takes for an export
     from edgewise.score import Dot as Dot
     from edgewise.score import GATv2 as GATv2
     from edgewise.score import ScaledDot as ScaledDot
-    from edgewise.trace import Trace as Trace
-    from edgewise.trace import WeightedGraph as WeightedGraph
 
 __version__ = "0.2.0"
 
@@ -72,7 +72,7 @@ _HOMES = {
         "UnsupportedError",
         "WriteError",
     ],
-    "edgewise.graph": ["Graph", "Weights"],
+    "edgewise.graph": ["Graph", "Trace", "WeightedGraph", "Weights"],
     "edgewise.layers": ["MeanConvolution", "MultiHeadAttention", "Readout", "ResidualBlock", "SymmetricConvolution"],
     "edgewise.neighborhood": ["Causal", "Edges", "Full", "Lengths", "Mask", "Segments", "Window"],
     "edgewise.normalize": ["Entmax15", "Hardmax", "Identity", "Mean", "Sigmoid", "Softmax", "Sparsemax"],
@@ -87,7 +87,6 @@ _HOMES = {
         "GATv2",
         "ScaledDot",
     ],
-    "edgewise.trace": ["Trace", "WeightedGraph"],
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 # What the estimators import. Without one of these `from edgewise import *` gives the operator and the layers alone.

@@ -15,10 +15,10 @@ from edgewise.backends import choose, largest, reads_edge_rows, refused, without
 from edgewise.backends.call import checked_call, require_tensors
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError, ShapeError
+from edgewise.graph import Weights
 from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Identity, Mean, Normalize, Softmax
 from edgewise.score import Constant, ScaledDot, Score
-from edgewise.trace import Weights
 
 How = Literal["sum", "mean", "max", "min"]
 

@@ -14,11 +14,11 @@ from edgewise.backends.call import Call
 from edgewise.backends.gather import SLICE, block_weights, edge_weights, row_weights, table_blocks
 from edgewise.backends.rows import TableScoreRows
 from edgewise.errors import ShapeError
+from edgewise.graph import Weights
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import count
 from edgewise.neighborhood.index import integers, unchecked
 from edgewise.score import DotProduct
-from edgewise.trace import Weights
 
 
 def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> Weights:

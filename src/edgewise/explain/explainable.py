@@ -11,7 +11,7 @@ from torch import Tensor
 from edgewise.explain.additive import Contributions
 from edgewise.explain.explanation import Curve, Layer, Part
 from edgewise.explain.occlusion import occlude
-from edgewise.trace import Weights
+from edgewise.graph import Weights
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError, plural
 from edgewise.explain.explanation import Layer
+from edgewise.graph import Trace, Weights
 from edgewise.neighborhood.checks import count
-from edgewise.trace import Trace, Weights
 
 
 def averaged(layers: Trace | Sequence[Weights]) -> Weights:

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError, plural
-from edgewise.trace import Trace, Weights
+from edgewise.graph import Trace, Weights
 
 Heads = Literal["mean", "max", "min"]
 MAX_PATHS = 2**22

@@ -4,5 +4,17 @@ from edgewise.graph.batch import Batch, Supervision
 from edgewise.graph.features import DistinctRows, SparseFeatures
 from edgewise.graph.graph import JOIN, Graph, Weights
 from edgewise.graph.stored import StoredGraph
+from edgewise.graph.trace import Trace, WeightedGraph
 
-__all__ = ["JOIN", "Batch", "DistinctRows", "Graph", "SparseFeatures", "StoredGraph", "Supervision", "Weights"]
+__all__ = [
+    "JOIN",
+    "Batch",
+    "DistinctRows",
+    "Graph",
+    "SparseFeatures",
+    "StoredGraph",
+    "Supervision",
+    "Trace",
+    "WeightedGraph",
+    "Weights",
+]

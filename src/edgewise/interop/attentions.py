@@ -4,7 +4,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from edgewise.errors import ShapeError
-from edgewise.trace import Trace
+from edgewise.graph import Trace
 
 
 def attentions(trace: Trace) -> tuple[Float[Tensor, " graph head query key"], ...]:

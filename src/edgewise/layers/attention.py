@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from edgewise.choices import COMBINES, SCORES, Combine
 from edgewise.errors import SettingError, ShapeError
+from edgewise.graph import Trace
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes, require_positions, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, over_heads, require_multiple
@@ -18,7 +19,6 @@ from edgewise.layers.scorer import Given, LearnedScore
 from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import Score
-from edgewise.trace import Trace
 
 
 class MultiHeadAttention(nn.Module):

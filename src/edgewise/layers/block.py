@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from edgewise.choices import ACTIVATIONS, Activation
 from edgewise.errors import SettingError, ShapeError
+from edgewise.graph import Trace
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.dropout import Dropout, FeedForward
@@ -15,7 +16,6 @@ from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.heads import require_choice
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood
-from edgewise.trace import Trace
 
 
 class ResidualBlock(nn.Module):

@@ -10,13 +10,13 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.backends import numba
 from edgewise.errors import SettingError, ShapeError
+from edgewise.graph import Trace, Weights
 from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.heads import join_heads, require_choice, require_multiple, split_heads
 from edgewise.layers.linear import Linear, products
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
 from edgewise.normalize import Normalize, Sigmoid
-from edgewise.trace import Trace, Weights
 
 EdgeScore = Literal["scaled_dot", "constant"]
 LANES = 16

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
+from edgewise.graph import Trace
 from edgewise.layers.given import pair_beside, pair_of, require_places, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, require_choice
 from edgewise.layers.linear import Linear
@@ -15,7 +16,6 @@ from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of, is_edge_index
 from edgewise.normalize import Normalize
 from edgewise.score import Constant, safe_sqrt
-from edgewise.trace import Trace
 
 
 class Bodies(NamedTuple):

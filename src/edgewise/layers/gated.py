@@ -8,13 +8,13 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
+from edgewise.graph import Trace
 from edgewise.layers.given import pair_beside, pair_of, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, over_heads, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import concat_features
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.score import Dot
-from edgewise.trace import Trace
 
 
 class GatedGraphAttention(nn.Module):

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError
+from edgewise.graph import Trace
 from edgewise.layers.convolution import spread_evenly
 from edgewise.layers.dropout import dropout
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair
@@ -26,7 +27,6 @@ from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Full, GivenNeighborhood, edges_of, neighborhood_of
 from edgewise.normalize import Normalize, Sigmoid
 from edgewise.score import GAT, Dot, GATv2, Score
-from edgewise.trace import Trace
 
 GraphScore = Literal["gat", "gatv2"]
 

@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
+from edgewise.graph import Trace
 from edgewise.layers.given import offsets_of, require_nodes
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.neighborhood import GivenNeighborhood, edges_of, membership
 from edgewise.neighborhood.checks import check_offsets
 from edgewise.score import safe_sqrt
-from edgewise.trace import Trace
 
 
 class GraphFeatures(NamedTuple):

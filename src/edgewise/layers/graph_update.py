@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attention_weights
 from edgewise.errors import SettingError, ShapeError
+from edgewise.graph import Trace
 from edgewise.layers.given import two
 from edgewise.layers.heads import attend_and_record, join_heads, record, require_multiple, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, concat_features
 from edgewise.neighborhood import Edges, derived
-from edgewise.trace import Trace
 
 AggregationName = Literal["sum", "mean", "max", "min", "attention"]
 AGGREGATIONS: tuple[str, ...] = get_args(AggregationName)

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
+from edgewise.graph import Trace
 from edgewise.neighborhood import GivenNeighborhood, Mask, Neighborhood, neighborhood_of
 from edgewise.neighborhood.checks import joint_batch
 from edgewise.neighborhood.pairs import Joined
-from edgewise.trace import Trace
 
 
 def require_multiple(owner: str, name: str, size: int, by: int, by_name: str = "num_heads") -> None:

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend
+from edgewise.graph import Trace
 from edgewise.layers.given import pair_beside, pair_of, require_places, size_of, weight_of
 from edgewise.layers.heads import (
     attend_and_record,
@@ -20,7 +21,6 @@ from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Full, GivenNeighborhood, neighborhood_of
 from edgewise.normalize import Rows, Softmax
 from edgewise.score import Distance
-from edgewise.trace import Trace
 
 
 class MoleculeAttention(nn.Module):

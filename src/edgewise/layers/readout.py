@@ -8,11 +8,11 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError
+from edgewise.graph import Trace
 from edgewise.layers.given import offsets_of, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges, derived, membership
-from edgewise.trace import Trace
 
 AggregationName = Literal["attention", "mean", "sum", "max"]
 AGGREGATIONS: tuple[str, ...] = get_args(AggregationName)

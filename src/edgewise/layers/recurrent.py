@@ -16,11 +16,11 @@ from torch import Tensor, nn
 from edgewise.attend import attend, attention_weights
 from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
 from edgewise.errors import SettingError
+from edgewise.graph import Trace
 from edgewise.layers.given import require_lengths, require_nodes, weight_of
 from edgewise.layers.linear import Linear, is_plain
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
 from edgewise.score import Additive, Constant, Dot, Score
-from edgewise.trace import Trace
 
 CELLS: dict[str, type[nn.RNNCell] | type[nn.GRUCell] | type[nn.LSTMCell]] = {
     "rnn": nn.RNNCell,

@@ -11,14 +11,13 @@ from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
-from edgewise.graph import SparseFeatures
+from edgewise.graph import SparseFeatures, Trace
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
 from edgewise.layers.given import pair_of, require_nodes, size_of, two, weight_of
 from edgewise.layers.heads import require_multiple
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Relations, Types
-from edgewise.trace import Trace
 
 
 class TypedLinear(nn.Module):

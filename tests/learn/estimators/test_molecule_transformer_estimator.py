@@ -8,12 +8,12 @@ import pytest
 
 from edgewise.cli.main import main
 from edgewise.errors import DataError, SettingError
+from edgewise.graph import Trace
 from edgewise.learn.estimators import MoleculeRegressor
 from edgewise.learn.estimators.molecules import MOLECULES
 from edgewise.learn.estimators.row_methods import data_of
 from edgewise.learn.readers.molecules import bounded
 from edgewise.learn.tasks.explainer import Explainer
-from edgewise.trace import Trace
 
 SMALL = {
     "epochs": 2,

@@ -10,12 +10,11 @@ import torch.nn.functional as F
 from batch_cases import batch_of, changed
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.symmetry import FIXED, Reflection, Rotation, Translation, check
-from edgewise.graph import Batch
+from edgewise.graph import Batch, Trace
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
 from edgewise.learn.networks.property import PropertyModel
 from edgewise.neighborhood import Edges
-from edgewise.trace import Trace
 
 SETTINGS = PropertySettings(
     model="mat", model_dim=6, num_heads=2, num_layers=2, head_dim=8, num_variants=2, attention_share=0.5

@@ -9,12 +9,11 @@ import torch
 from batch_cases import batch_of, changed
 from edgewise.choices import COMBINES, NORMALIZERS, SCORES
 from edgewise.errors import SettingError
-from edgewise.graph import Batch
+from edgewise.graph import Batch, Trace
 from edgewise.learn.networks.graph_layers import layers_for
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.property import PropertyModel
 from edgewise.neighborhood import Edges
-from edgewise.trace import Trace
 
 SMALL = PropertySettings(model_dim=8, num_heads=2, num_layers=2, head_dim=8, num_variants=3)
 SIZES = PropertySizes(5, 4, 6, 2, 2, 1)

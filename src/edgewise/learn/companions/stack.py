@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.graph import Trace
 from edgewise.learn.companions import NETWORK
-from edgewise.trace import Trace
 
 NETWORK_COPIES = 4
 """As how many variants a network without variants counts, so that a companion may weigh less than it."""

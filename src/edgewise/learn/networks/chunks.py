@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import Tensor
 
-from edgewise.graph import Graph, SparseFeatures
+from edgewise.graph import Graph, SparseFeatures, Trace
 from edgewise.neighborhood import Edges
-from edgewise.trace import Trace
 
 MAX_EDGES = 2**20
 """Edges of a chunk, without gradients; a receiver with more edges is computed alone."""

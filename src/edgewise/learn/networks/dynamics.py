@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
+from edgewise.graph import Trace
 from edgewise.layers.equivariant import EquivariantLayer
 from edgewise.layers.force import PairForce
 from edgewise.layers.linear import Linear
@@ -12,7 +13,6 @@ from edgewise.layers.messages import EdgePerceptron, Perceptron, concat_features
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.normalize import Normalize, Sigmoid, Softmax
-from edgewise.trace import Trace
 
 NORMALIZE_OF_AGGREGATION: dict[str, Normalize | None] = {"sum": None, "gate": Sigmoid(), "attention": Softmax()}
 """The normalization of scores for each `aggregation`; None adds up the messages."""

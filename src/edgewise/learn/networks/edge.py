@@ -6,13 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.graph import Batch
+from edgewise.graph import Batch, Trace
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.feature import FeatureLinear
 from edgewise.layers.linear import Linear
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeVectors
-from edgewise.trace import Trace
 
 
 class EdgeModel(nn.Module):

@@ -5,6 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import UnsupportedError
+from edgewise.graph import Trace
 from edgewise.layers.block import activation_of
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
@@ -13,7 +14,6 @@ from edgewise.learn.batches.tokens import MaskedBatch, TokenBatch
 from edgewise.learn.networks.text_settings import EncoderName, TransformerSettings
 from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, position_encoding_of, within_texts
 from edgewise.neighborhood import Full, Neighborhood, Window
-from edgewise.trace import Trace
 
 
 class TokenEncoder(nn.Module):

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.graph import Trace
 from edgewise.layers.gated import GraphGRU
 from edgewise.layers.linear import Linear
 from edgewise.learn.batches.series import SeriesBatch
 from edgewise.learn.networks.time_settings import ForecastSettings
 from edgewise.neighborhood import Edges
-from edgewise.trace import Trace
 
 
 class ForecastModel(nn.Module):

@@ -4,7 +4,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from edgewise.graph import Batch
+from edgewise.graph import Batch, Trace
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.linear import Linear
@@ -12,7 +12,6 @@ from edgewise.layers.readout import AggregationName, Readout
 from edgewise.learn.networks.graph_settings import GraphReadoutName, GraphSettings, GraphSizes, NodeSettings, NodeSizes
 from edgewise.learn.networks.head import ConditionedHead
 from edgewise.learn.networks.node import layers_of
-from edgewise.trace import Trace
 
 
 class GraphModel(nn.Module):

@@ -3,6 +3,7 @@
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from edgewise.graph import Trace
 from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import linear
@@ -17,7 +18,6 @@ from edgewise.learn.networks.transformer import (
     within_texts,
 )
 from edgewise.neighborhood import Neighborhood
-from edgewise.trace import Trace
 
 
 class NextTokenModel(nn.Module):

@@ -14,9 +14,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from edgewise.graph import Graph, SparseFeatures, StoredGraph
+from edgewise.graph import Graph, SparseFeatures, StoredGraph, Trace
 from edgewise.learn.progress import counted
-from edgewise.trace import Trace
 
 BLOCK = 2**14
 """Nodes whose outputs are computed together."""

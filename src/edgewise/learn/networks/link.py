@@ -7,12 +7,11 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from edgewise.graph import Batch, Graph
+from edgewise.graph import Batch, Graph, Trace
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.learn.networks.graph_settings import LinkSettings, NodeSettings, NodeSizes
 from edgewise.learn.networks.node import NodeVectors
-from edgewise.trace import Trace
 
 
 class LinkModel(nn.Module):

@@ -5,7 +5,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import DataError
-from edgewise.graph import Graph
+from edgewise.graph import Graph, Trace
 from edgewise.layers.dropout import Dropout, FeedForward
 from edgewise.layers.linear import Linear
 from edgewise.layers.molecule_attention import MoleculeAttention
@@ -13,7 +13,6 @@ from edgewise.layers.readout import Readout
 from edgewise.learn.networks.graph_settings import PropertySettings, PropertySizes
 from edgewise.learn.networks.head import describer
 from edgewise.neighborhood import Edges, Segments, derived
-from edgewise.trace import Trace
 
 FAR = 1e6
 """Ångström from a molecule to its dummy atom."""

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
-from edgewise.graph import Batch, Graph, SparseFeatures
+from edgewise.graph import Batch, Graph, SparseFeatures, Trace
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.convolution import spread_evenly
@@ -25,7 +25,6 @@ from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes
 from edgewise.learn.networks.layerwise import GraphLayers, LayerStep, layer_by_layer
 from edgewise.neighborhood import Types
 from edgewise.normalize import normalizer_of
-from edgewise.trace import Trace
 
 
 class NodeModel(nn.Module):

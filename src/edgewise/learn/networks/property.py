@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.graph import Batch, Graph
+from edgewise.graph import Batch, Graph, Trace, Weights
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.directed import EdgeAttention
@@ -18,7 +18,6 @@ from edgewise.learn.networks.head import ConditionedHead, describer
 from edgewise.learn.networks.molecule_transformer import MoleculeTransformer
 from edgewise.neighborhood import EdgeRows, Edges
 from edgewise.normalize import normalizer_of
-from edgewise.trace import Trace, Weights
 
 __all__ = ["PropertyModel", "PropertySettings", "PropertySizes"]
 

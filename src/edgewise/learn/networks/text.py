@@ -3,13 +3,13 @@
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.graph import Trace
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.linear import Linear
 from edgewise.layers.readout import Readout
 from edgewise.learn.batches.tokens import TextRowBatch, TokenBatch
 from edgewise.learn.networks.encoder import drop_words, encoder_of
 from edgewise.learn.networks.text_settings import ReaderSettings, TextSettings, TransformerSettings
-from edgewise.trace import Trace
 
 
 class TextModel(nn.Module):

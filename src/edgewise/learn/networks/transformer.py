@@ -6,6 +6,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import ShapeError
+from edgewise.graph import Trace
 from edgewise.layers.attention import MultiHeadAttention
 from edgewise.layers.block import ResidualBlock
 from edgewise.layers.cache import Cache
@@ -21,7 +22,6 @@ from edgewise.layers.position import (
 from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.text_settings import TransformerSettings
 from edgewise.neighborhood import Causal, Full, Neighborhood, Segments, Window
-from edgewise.trace import Trace
 
 
 class TransformerBlocks(nn.Module):

@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
+from edgewise.graph import Trace
 from edgewise.layers.cache import Cache
 from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
@@ -16,7 +17,6 @@ from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
 from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, causal, position_encoding_of
 from edgewise.neighborhood import Lengths, Neighborhood
-from edgewise.trace import Trace
 
 
 class Writer(nn.Module):

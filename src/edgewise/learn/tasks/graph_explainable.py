@@ -23,7 +23,7 @@ from edgewise.explain.explanation import Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
 from edgewise.explain.numbers import formatted
 from edgewise.explain.rollout import rollout
-from edgewise.graph import Batch, Graph, SparseFeatures, Supervision
+from edgewise.graph import Batch, Graph, SparseFeatures, Supervision, Trace, Weights
 from edgewise.layers.convolution import spread_evenly
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable, T
@@ -48,7 +48,6 @@ from edgewise.learn.tasks.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.tasks.table_notes import singular
 from edgewise.learn.tasks.table_task import Dataset, Job, TableTask
 from edgewise.neighborhood import EDGE_TYPES
-from edgewise.trace import Trace, Weights
 
 MAX_NODES = 5000
 """Nodes that stand in an explanation."""

@@ -18,6 +18,7 @@ from edgewise.explain.explainable import Attended, Attention, Differentiable, Ex
 from edgewise.explain.explanation import Part, TargetPrediction
 from edgewise.explain.heads import to_layer
 from edgewise.explain.numbers import percent
+from edgewise.graph import Trace
 from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.companions.stack import companions_of, joined, network_of
@@ -29,7 +30,6 @@ from edgewise.learn.tasks.explained import Explained, target_predictions
 from edgewise.learn.tasks.text_encoder import TextEncoder
 from edgewise.learn.tasks.token_explainable import ExplainedTokens, Left, TokenRow, nothing_of
 from edgewise.learn.training.folder import RunFolder
-from edgewise.trace import Trace
 
 ABOUT = "The prediction less the prediction without the token. Tokens that stand for no text always stay, with 0."
 """What the effect of a token is."""

@@ -17,9 +17,9 @@ from edgewise.errors import DataError, SettingError, plural
 from edgewise.explain.explainable import MAX_POINTS, Attended, Attention, Differentiable, Explainable
 from edgewise.explain.explanation import Layer, Part, TargetPrediction, Unit
 from edgewise.explain.heads import to_layer
+from edgewise.graph import Trace, Weights
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer, visible
-from edgewise.trace import Trace, Weights
 
 Left = Bool[np.ndarray, " token"]
 """Which tokens are left."""

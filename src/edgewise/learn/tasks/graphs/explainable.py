@@ -21,7 +21,7 @@ from edgewise.explain.explainable import (
 )
 from edgewise.explain.explanation import Unit
 from edgewise.explain.heads import to_layer
-from edgewise.graph import Batch
+from edgewise.graph import Batch, Trace
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.graphs import GraphData, read_graphs
@@ -31,7 +31,6 @@ from edgewise.learn.tasks.explained import Explained
 from edgewise.learn.tasks.graph_explainable import FEATURES
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.graphs.task import TABLE, GraphsEncoder
-from edgewise.trace import Trace
 
 MAX_NODES = 2000
 """Nodes of a graph that can be explained: each is removed, and the whole computed again."""

@@ -12,7 +12,7 @@ from torch import Tensor
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import TargetPrediction
-from edgewise.graph import Batch, Graph
+from edgewise.graph import Batch, Graph, Trace
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.tasks.explainable import ExplainableTask, Names, Row, explaining, title_of
 from edgewise.learn.tasks.graph_explainable import Surroundings
@@ -21,7 +21,6 @@ from edgewise.learn.tasks.links.task import load
 from edgewise.learn.tasks.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
-from edgewise.trace import Trace
 
 TARGET = "link_prob"
 """The prediction, as tables of predictions call it."""

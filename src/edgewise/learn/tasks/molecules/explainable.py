@@ -15,7 +15,7 @@ from edgewise.explain.explanation import Curve, Layer, Part, TargetPrediction
 from edgewise.explain.methods import METHODS
 from edgewise.explain.numbers import formatted
 from edgewise.explain.rank import spearman
-from edgewise.graph import Batch, Supervision
+from edgewise.graph import Batch, Supervision, Trace, Weights
 from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.companions.substructures import with_substructures
@@ -38,7 +38,6 @@ from edgewise.learn.tasks.molecules.removal import ChangedRow
 from edgewise.learn.tasks.molecules.row import Row
 from edgewise.learn.tasks.molecules.task import TABLE
 from edgewise.learn.training.device import cpu_threads
-from edgewise.trace import Trace, Weights
 
 ABOUT = "How much {} attends to each atom{}; a share of each molecule's attention."
 

@@ -21,6 +21,7 @@ from torch import Tensor
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.explain.explainable import Attended, Attention, Explainable
 from edgewise.explain.explanation import Layer, TargetPrediction, Unit
+from edgewise.graph import Trace, Weights
 from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.networks.translation import TranslationModel
 from edgewise.learn.readers.texts.tokenizer import RowTokens, Tokenizer
@@ -29,7 +30,6 @@ from edgewise.learn.tasks.explainable import ExplainableTask, Row
 from edgewise.learn.tasks.token_explainable import ExplainedTokens, Left, TokenRow, index_of_word, require_text
 from edgewise.learn.tasks.translation.task import FittedTranslation, decoder_input, load, padded, translated_tokens
 from edgewise.learn.training.device import cpu_threads
-from edgewise.trace import Trace, Weights
 
 WHOLE, MEAN = "translation", "mean ln p"
 """The predictions for a sentence: its translation, and how likely the model finds it."""

@@ -1,4 +1,4 @@
-"""Recorded attention weights: `Weights` of one call, from `edgewise.graph`, and `Trace` of a model."""
+"""The attention weights of a model, recorded layer by layer."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from edgewise.graph import Graph, Weights
+from edgewise.graph.graph import Graph, Weights
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import count
 
