@@ -250,26 +250,22 @@ def text_set() -> MotifSet:
 
 
 def triangle_graph(random: np.random.Generator, has_triangle: bool) -> tuple[Graph, list[int]]:
-    """A random graph of 14 to 20 nodes, two of each of three colors, the others gray; and the nodes of its triangle.
+    """A random graph of 14 to 20 nodes of random colors, and the nodes of its triangle.
 
-    Between the colored nodes there are five edges in any case, each pair of colors as often: a triangle of all colors
-    and a path, or one path through all six. Every other edge has a gray end.
+    It has three edges more than nodes: those of one triangle or of one square, and others, drawn one after the other,
+    that close no triangle.
     """
     count = int(random.integers(14, 21))
-    first, second, third = 2 * random.permutation(3)
-    pairs = {(first, second), (second, third), (first + 1, second + 1), (second + 1, third + 1)}
-    pairs.add((third, first) if has_triangle else (third, first + 1))
-    pairs = {(int(min(pair)), int(max(pair))) for pair in pairs}
-    while len(pairs) < 5 + count:
-        one, other = int(random.integers(6, count)), int(random.integers(count))
-        if one != other:
-            pairs.add((min(one, other), max(one, other)))
+    ring = random.permutation(count)[: 3 if has_triangle else 4]
+    is_edge = np.zeros((count, count), bool)
+    is_edge[ring, np.roll(ring, 1)] = is_edge[np.roll(ring, 1), ring] = True
+    while is_edge.sum() < 2 * (count + 3):
+        one, other = random.choice(count, 2, replace=False)
+        if not (is_edge[one] & is_edge[other]).any():
+            is_edge[one, other] = is_edge[other, one] = True
 
-    name = random.permutation(count)
-    color = np.where(np.arange(count) < 6, np.arange(count) // 2, 3)
-    features = np.zeros((count, 4), np.float32)
-    features[name, color] = 1
-    return graph_of(features, name[np.array(sorted(pairs))]), name[[first, second, third]].tolist()
+    features = np.eye(4, dtype=np.float32)[random.integers(4, size=count)]
+    return graph_of(features, np.argwhere(np.triu(is_edge))), ring.tolist() if has_triangle else []
 
 
 def graph_of(features: np.ndarray, pairs: np.ndarray) -> Graph:
@@ -304,8 +300,8 @@ def graph_set() -> MotifSet:
         ]
         return Judged(float(is_right.mean()), questions[:NUM_EXPLAINED])
 
-    rule = "one of two paths through three colors is closed to a triangle"
-    return MotifSet("graphs", rule, partial(GraphClassifier, model="gin", threads=1), fit, judge)
+    untrained = partial(GraphClassifier, model="attention", random_walk_positions=4, dropout=0.0, threads=1)
+    return MotifSet("graphs", "a triangle is there, or a square", untrained, fit, judge)
 
 
 # Nodes: one neighbor of five decides.

@@ -46,9 +46,17 @@ def without_link(graph, one, other):
 
 
 @pytest.mark.parametrize("readout", ["attention_sum", "mean"])
-@pytest.mark.parametrize("model", MODELS)
-def test_effects_are_those_of_graphs_built_without_the_part(model, readout):
-    trained, table, graphs = graph_model(model, readout=readout, edge_features=2 if model == "attention" else 0)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"model": model, "edge_features": 2 if model == "attention" else 0} for model in MODELS),
+        {"model": "attention", "random_walk_positions": 3, "laplacian_positions": 2},
+    ],
+    ids=[*MODELS, "positions"],
+)
+def test_effects_are_those_of_graphs_built_without_the_part(settings, readout):
+    """Positions too are those of what is left."""
+    trained, table, graphs = graph_model(**settings, readout=readout)
     graph, found = graphs[4], explain_graph(trained, table, 4)
     assert isinstance(found, Explanation)
     whole = predicted(trained, graph)

@@ -68,6 +68,22 @@ def test_a_classifier(rings, tmp_path):
         classifier.predict([graphs[0], (np.ones((0, 1)), np.zeros((2, 0), int))])
 
 
+def test_positions_by_random_walks_tell_a_triangle_from_a_square(tmp_path):
+    """In a disjoint union of rings every node has two neighbors, and only those of a triangle are back in 3 steps."""
+    graphs = [ring(3 + number % 2) for number in range(40)]
+    names = np.array(["triangle", "square"] * 20)
+    classifier = GraphClassifier(**SMALL, model="attention", random_walk_positions=3, readout="mean").fit(graphs, names)
+    assert (classifier.predict(graphs) == names).all()
+    np.testing.assert_allclose(
+        classifier.predict_proba(graphs[:1]), classifier.predict_proba(graphs[:7])[:1], atol=1e-6
+    )
+    classifier.save(tmp_path / "kept")
+    again = GraphClassifier.load(tmp_path / "kept")
+    np.testing.assert_array_equal(again.predict_proba(graphs), classifier.predict_proba(graphs))
+    with pytest.raises(SettingError, match="random_walk_positions"):
+        GraphClassifier(**SMALL, model="gin", random_walk_positions=3).fit(graphs, names)
+
+
 def test_numbers_of_graphs_are_looked_at():
     graphs = [ring(4)] * 60
     heat = np.linspace(-1, 1, 60)[:, None]

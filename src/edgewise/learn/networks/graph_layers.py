@@ -162,6 +162,7 @@ _SPECS = (
         },
         reads_in={
             "nodes": ("expander_degree", "num_virtual_nodes", "laplacian_positions", "random_walk_positions"),
+            "graphs": ("laplacian_positions", "random_walk_positions"),
             "molecules": ("temperature", "combine"),
         },
         score="scaled_dot",

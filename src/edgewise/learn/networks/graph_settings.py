@@ -82,6 +82,11 @@ class NodeSettings:
         return self.num_hops if self.spec.over_distances else self.num_layers
 
     @property
+    def has_positions(self) -> bool:
+        """Whether nodes have positions in their graph."""
+        return self.laplacian_positions > 0 or self.random_walk_positions > 0
+
+    @property
     def is_extended(self) -> bool:
         """Whether edges are added that the graph does not have; each edge then has a feature with its origin."""
         return self.expander_degree > 0 or self.num_virtual_nodes > 0

@@ -131,10 +131,10 @@ class GraphEncoding:
             types: of nodes and edges.
         """
         settings, positions = self.settings, None
-        counts = settings.laplacian_positions, settings.random_walk_positions
-        if any(counts):
+        if settings.has_positions:
             from edgewise.learn.readers.graphs.position import positions_of
 
+            counts = settings.laplacian_positions, settings.random_walk_positions
             positions = positions_of(messages, nodes.shape[0], *counts)
         graph = graph_of(self.scaled(nodes, edges, types), messages, settings.has_loops, positions)
         if settings.is_extended:
@@ -153,7 +153,7 @@ class GraphEncoding:
     def hops_to_lost(self, edges: EdgeList, num_nodes: int) -> np.ndarray:
         """How far the nearest edge that cannot be read is from each node, as `hops_to_lost` has it."""
         settings = self.settings
-        sees_all = settings.is_extended or settings.laplacian_positions > 0 or settings.random_walk_positions > 0
+        sees_all = settings.is_extended or settings.has_positions
         return hops_to_lost(edges, num_nodes, settings.reach, sees_all=sees_all)
 
     def hops_from_ends(

@@ -232,7 +232,7 @@ class Surroundings:
         """The centers and their surroundings."""
         link_notes = () if item.linked is None else item.linked.notes
         positions = []
-        if self.settings.laplacian_positions or self.settings.random_walk_positions:
+        if self.settings.has_positions:
             positions = [
                 "Positions are those of the whole graph, also where nodes and links are removed: what a node or link "
                 "does to them is not counted, and gradients are by the features alone."

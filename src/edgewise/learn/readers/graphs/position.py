@@ -124,11 +124,17 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
 def positions_of(
     edges: EdgeList, num_nodes: int, num_laplacian: int, num_random_walk: int
 ) -> Float32[Tensor, " node position"]:
-    """Both encodings of a graph, concatenated, the Laplacian one first; cached for the last graph."""
+    """Both encodings of a graph as it was read, see `both_positions`; cached for the last graph."""
     graph = Edges(torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers), num_nodes, num_nodes)
     with stage("positions of nodes in the graph"):
-        laplacian = laplacian_positions(graph, num_laplacian) if num_laplacian else torch.zeros(num_nodes, 0)
-        walks = random_walk_positions(graph, num_random_walk) if num_random_walk else torch.zeros(num_nodes, 0)
+        return both_positions(graph, num_laplacian, num_random_walk)
+
+
+def both_positions(edges: Edges, num_laplacian: int, num_random_walk: int) -> Float32[Tensor, " node position"]:
+    """Both encodings of a graph, concatenated, the Laplacian one first."""
+    none = torch.zeros(edges.num_senders, 0)
+    laplacian = laplacian_positions(edges, num_laplacian) if num_laplacian else none
+    walks = random_walk_positions(edges, num_random_walk) if num_random_walk else none
     return torch.cat([laplacian, walks], -1)
 
 

@@ -104,6 +104,7 @@ def copies(
         graph_features=repeated(graph.graph_features, num_copies),
         offsets=offsets,
         coordinates=None if graph.coordinates is None else take(graph.coordinates, node),
+        position_encodings=None if graph.position_encodings is None else take(graph.position_encodings, node),
     )
     return Batch(copied, _rows_of_copies(batch, nodes, number))
 

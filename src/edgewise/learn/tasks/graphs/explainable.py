@@ -1,7 +1,7 @@
 """Many graphs, as the methods of explanation and an `Explainer` see them."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -167,7 +167,12 @@ class ExplainedGraph:
 
     def _predict(self, removed: Sequence[np.ndarray], count: int, without: Callable[[np.ndarray], Batch]) -> np.ndarray:
         step = max(1, BATCH_SIZE // (self.num_nodes + self.batch.graph.num_edges))
-        return self.explained.without(removed, count, without, step)
+        return self.explained.without(removed, count, lambda remaining: self._placed(without(remaining)), step)
+
+    def _placed(self, batch: Batch) -> Batch:
+        """The batch with the positions that its nodes have after some were removed."""
+        positions = self.trained.encoder.positions(batch.graph.edges)
+        return batch if positions is None else replace(batch, graph=replace(batch.graph, position_encodings=positions))
 
     def links(self) -> UnitLinks:
         """The edges between two nodes, both ways one link."""
@@ -223,6 +228,8 @@ class ExplainedGraph:
     def describe(self, item: Explainable) -> JsonObject:
         """The graph and its nodes."""
         notes = [*item.attention.notes]
+        if self.trained.encoder.settings.has_positions:
+            notes.append("Positions are counted again where nodes or links are removed; gradients do not go into them.")
         if len(self.roots):
             notes.append(
                 "The model reads the root of a tree: removing a node or link also removes everything that reaches the "

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
+from jaxtyping import Float32
+from torch import Tensor
 
 from edgewise.errors import DataError, plural
 from edgewise.graph import Batch, Graph, Supervision
@@ -19,7 +21,7 @@ from edgewise.learn.readers.graphs.node_features import Categories, check_catego
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.tables.impute import filled_notes, missing_by_row, with_filled
-from edgewise.learn.tables.scale import ColumnScaler, TargetScaler
+from edgewise.learn.tables.scale import ColumnScaler, DescriptorScaler, TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import (
@@ -38,6 +40,7 @@ from edgewise.learn.tasks.table_task import Features, TableTask
 from edgewise.learn.tasks.targets import targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import finite_features
+from edgewise.neighborhood import Edges
 
 NODES_A_BATCH = 100_000
 """Nodes that are computed together where no gradient is wanted, or about as many."""
@@ -53,6 +56,8 @@ class GraphScalers:
     """Scales the features of edges."""
     graph: ColumnScaler
     """Scales the numbers of graphs as a whole."""
+    walk: DescriptorScaler | None = None
+    """Scales positions by random walks, which are small where they differ; None without them."""
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,7 @@ class GraphsEncoder:
         arrays = data.offsets, data.edge_offsets, edges.senders - starts, edges.receivers - starts
         offsets, edge_offsets, senders, receivers = map(torch.from_numpy, arrays)
         all_nodes, all_edges = torch.from_numpy(features), optional_tensor(edge_features)
+        positions = self.positions(edges_of(data))
 
         def batch(rows: np.ndarray) -> Batch:
             union = GraphUnion.of(rows, offsets, edge_offsets, senders, receivers)
@@ -145,10 +151,25 @@ class GraphsEncoder:
                 features_of_edges,
                 graph_features=optional_tensor(conditions[rows]),
                 offsets=union.offsets,
+                position_encodings=None if positions is None else take(positions, union.nodes),
             )
             return Batch(graph, Supervision(nodes=roots))
 
         return RowBatches.of(data.rows, scale, batch)
+
+    def positions(self, edges: Edges) -> Float32[Tensor, " node position"] | None:
+        """Where the nodes of one graph or of many stand in theirs; None where the layers do not read it."""
+        settings, scaler = self.settings, self.scales.walk
+        if not settings.has_positions:
+            return None
+
+        from edgewise.learn.readers.graphs.position import both_positions
+
+        positions = both_positions(edges, settings.laplacian_positions, settings.random_walk_positions)
+        if scaler is not None:
+            walks = positions[:, settings.laplacian_positions :]
+            walks.copy_(torch.from_numpy(scaler.transform(walks.double().numpy())))
+        return positions
 
     def statuses(self, data: GraphData) -> list[str]:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
@@ -215,6 +236,7 @@ def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple
         node,
         scale_of_edges(data.edges.features, edges),
         ColumnScaler.fit(data.conditions, rows, data.rows.cell_names(rows, columns.graph_feature_columns)),
+        scale_of_walks(data, settings.model.random_walk_positions, nodes),
     )
     output = targets_of(data.rows, rows, columns)
     sizes = GraphSizes(
@@ -237,6 +259,22 @@ def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple
         has_degrees=data.has_degrees,
     )
     return encoder, output
+
+
+def edges_of(data: GraphData) -> Edges:
+    """The edges of all graphs, nodes counted through."""
+    ends, num_nodes = (data.edges.senders, data.edges.receivers), len(data.features)
+    return Edges(*map(torch.from_numpy, ends), num_nodes, num_nodes)
+
+
+def scale_of_walks(data: GraphData, num_steps: int, nodes: np.ndarray) -> DescriptorScaler | None:
+    """The scale of positions by random walks over the nodes of training graphs; None where there are none."""
+    if not num_steps:
+        return None
+
+    from edgewise.learn.readers.graphs.position import random_walk_positions
+
+    return DescriptorScaler.fit(random_walk_positions(edges_of(data), num_steps).double().numpy(), nodes)
 
 
 def features(prepared: Prepared) -> Features:
