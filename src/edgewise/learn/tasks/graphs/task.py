@@ -263,8 +263,8 @@ def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple
 
 def edges_of(data: GraphData) -> Edges:
     """The edges of all graphs, nodes counted through."""
-    ends, num_nodes = (data.edges.senders, data.edges.receivers), len(data.features)
-    return Edges(*map(torch.from_numpy, ends), num_nodes, num_nodes)
+    senders, receivers, num_nodes = data.edges.senders, data.edges.receivers, len(data.features)
+    return Edges(torch.from_numpy(senders), torch.from_numpy(receivers), num_nodes, num_nodes)
 
 
 def scale_of_walks(data: GraphData, num_steps: int, nodes: np.ndarray) -> DescriptorScaler | None:
