@@ -75,7 +75,7 @@ def token_scores(fitted: Fitted, loader: Loader) -> TokenScores:
     """The scores over the targets of some batches."""
     token_loss, total, num_right, count = TokenLoss(), 0.0, 0, 0
     with torch.no_grad(), cpu_threads(fitted.threads):
-        for batch in counted(loader, "scoring"):
+        for batch in counted(loader, "scoring tokens"):
             assert not isinstance(batch, Idle) and batch.targets is not None
             scores = fitted.model(batch)
             loss_sum, num_targets = token_loss(scores, batch.targets)[:2]

@@ -156,7 +156,7 @@ def evaluate(prepared: PreparedLinks, results: list[FitResult]) -> JsonObject:
     if settings.baselines:
         ends = data.links.pairs.ends(data.links.numbers[splits.seen])
         scorers |= output.baselines(ends, data.graph, settings.graph.directed)
-    for name, score in counted(scorers.items(), "scoring"):
+    for name, score in counted(scorers.items(), "scoring links"):
         scores = {
             split: output.metrics(score(*linked), score(*others))
             for split, linked, others in scored_pairs(data.links, splits)
