@@ -199,6 +199,8 @@ SETS = (
     "sider, random 0",
 )
 """One split of each set: those of the table of networks."""
+RANKED = ("dmpnn", "edge_attention")
+"""The networks that are compared by their ranks, over the sets that have both."""
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "EDGEWISE_CACHE": ""}
 BY_NAME = {"rmse": "RMSE", "mae": "MAE", "roc_auc": "AUC"}
 
@@ -270,8 +272,11 @@ def ours(protocol: Protocol, table: Path, folder: Path, model: str | None = None
     }
     if beside := [part for part in parts["test"] if part != "network"]:
         scores[COMPANION] = parts["test"][beside[0]]
-    means = {key: mean_of_targets(of_targets, protocol.metric) for key, of_targets in scores.items()}
-    return {**means, "ours_seconds": seconds, "ours_megabytes": megabytes}
+    found: dict[str, Any] = {key: mean_of_targets(of_targets, protocol.metric) for key, of_targets in scores.items()}
+    if covered := metrics.get("coverage", {}).get("test"):
+        found["covered"] = float(np.mean(list(covered.values())))
+    found["model"] = json.loads((folder / "model.json").read_text())["settings"]["model"]
+    return {**found, "ours_seconds": seconds, "ours_megabytes": megabytes}
 
 
 def chemprops(protocol: Protocol, table: Path, folder: Path, program: str) -> dict[str, Any]:
@@ -304,6 +309,11 @@ COSTS = {
 }
 
 
+def numbers(found: dict[str, Any]) -> list[str]:
+    """The keys of scores and costs."""
+    return [key for key, value in found.items() if isinstance(value, float | int)]
+
+
 def table_of(header: list[str], rows: list[list[str]]) -> str:
     """A table of Markdown."""
     return "\n".join(f"| {' | '.join(row)} |" for row in [header, ["---"] * len(header), *rows]) + "\n"
@@ -324,7 +334,7 @@ def report(results: dict[str, dict[str, Any]], versions: str) -> str:
         if " fold " in name:
             folds.setdefault(f"{name.split(' fold ')[0]} mean of 5 folds", []).append(name)
     means = {
-        whole: {key: float(np.mean([results[name][key] for name in names])) for key in results[names[0]]}
+        whole: {key: float(np.mean([results[name][key] for name in names])) for key in numbers(results[names[0]])}
         for whole, names in folds.items()
         if len(names) == 5 and len({frozenset(results[name]) for name in names}) == 1
     }
@@ -332,12 +342,13 @@ def report(results: dict[str, dict[str, Any]], versions: str) -> str:
     for name, found in {**trained, **means}.items():
         metric = PROTOCOLS[folds[name][0] if name in means else name].metric
         shown = in_bold({key: found[key] for key in COLUMNS if key in found}, metric)
+        covered = f"{found['covered']:.1%}" if "covered" in found else "–"
         costs = [f"{found[key]:.0f}" if key in found else "–" for key in COSTS]
-        rows.append([name, BY_NAME[metric], *[shown.get(key, "–") for key in COLUMNS], *costs])
+        rows.append([name, BY_NAME[metric], *[shown.get(key, "–") for key in COLUMNS], covered, *costs])
     parts = [
         __doc__.splitlines()[0],
         versions,
-        table_of(["set, split", "metric", *COLUMNS.values(), *COSTS.values()], rows),
+        table_of(["set, split", "metric", *COLUMNS.values(), "in the interval of 90%", *COSTS.values()], rows),
     ]
     return "\n\n".join([*parts, networks(results)])
 
@@ -354,12 +365,12 @@ def networks(results: dict[str, dict[str, Any]]) -> str:
             scores = {model: scores[split] for model, scores in of_models.items()}
             shown = in_bold(scores, metric)
             cells += [shown.get(model, "–") for model in models]
-            if len(scores) == len(models):
-                order = pd.Series(scores).rank(ascending=metric != "roc_auc")
-                ranks[split].append([order[model] for model in models])
+            if set(RANKED) <= set(scores):
+                ranks[split].append(pd.Series(scores)[list(RANKED)].rank(ascending=metric != "roc_auc"))
         rows.append([name, BY_NAME[metric], *cells])
-    of_ranks = [f"{rank:.2f}" for split in ranks for rank in np.mean(ranks[split], axis=0)] if models else []
-    rows.append([f"mean rank of {len(ranks['network'])} sets", "", *of_ranks])
+    means = [sum(orders) / len(orders) for orders in ranks.values() if orders]
+    of_ranks = [f"{mean[model]:.2f}" if model in RANKED else "–" for mean in means for model in models]
+    rows.append([f"mean rank of {' and '.join(RANKED)}, {len(ranks['network'])} sets", "", *of_ranks])
     header = ["set, split", "metric", *[f"{model}, {split}" for split in ("validation", "test") for model in models]]
     return "Networks, each alone (`--models`):\n\n" + table_of(header, rows)
 
@@ -384,12 +395,12 @@ def main() -> None:
             protocol.table().to_csv(table, index=False)
             for model in options.models if name in SETS else ():
                 if model not in known.setdefault("networks", {}):
-                    found = scores_of(ours(protocol, table, folder, model), options.busy)
-                    known["networks"][model] = {
-                        key: found[key] for key in found if key.startswith(("network", "ours_"))
-                    }
+                    known["networks"][model] = of_network(scores_of(ours(protocol, table, folder, model), options.busy))
             if not options.models and "network" not in known:
-                known |= scores_of(ours(protocol, table, folder), options.busy)
+                found = scores_of(ours(protocol, table, folder), options.busy)
+                known |= found
+                if name in SETS:
+                    known.setdefault("networks", {})[found["model"]] = of_network(found)
             if not options.models and options.chemprop and "chemprop" not in known and not protocol.conditions:
                 known |= scores_of(chemprops(protocol, table, folder, options.chemprop), options.busy)
         if known:
@@ -400,6 +411,11 @@ def main() -> None:
 def scores_of(found: dict[str, Any], is_busy: bool) -> dict[str, Any]:
     """What a run has shown; without its seconds where other programs ran beside it."""
     return {key: value for key, value in found.items() if not (is_busy and key.endswith("_seconds"))}
+
+
+def of_network(found: dict[str, Any]) -> dict[str, Any]:
+    """What a run says of its network."""
+    return {key: value for key, value in found.items() if key.startswith(("network", "ours_"))}
 
 
 def write(path: Path, results: dict[str, dict[str, Any]]) -> None:
