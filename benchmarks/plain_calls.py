@@ -17,9 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
-from edgewise import Causal, Edges, Full, Mean, Softmax, aggregate, attend, attention_weights
+from edgewise import GAT, Causal, Edges, Full, Mean, Softmax, aggregate, attend, attention_weights
+from edgewise.layers import GraphAttention
 
 RESULTS = Path(__file__).parent / "results"
 Row = tuple[str, Callable[[], Any], Callable[[], Any]]
@@ -63,6 +65,7 @@ def rows(nodes: int, edges: int) -> list[Row]:
         return torch.stack([found.senders, found.receivers])
 
     return [
+        *over_few_edges(Edges(few_senders, few_receivers, 50, 50), generator),
         (
             f"the 3 strongest weights of one query of {nodes:,}",
             lambda: attention_weights(x, x, top=3, queries=[7]).values,
@@ -86,6 +89,51 @@ def rows(nodes: int, edges: int) -> list[Row]:
          lambda: x.mean(-2, keepdim=True).expand(nodes, 64)),
         ("fresh `Edges` of 100 edges", made, checked),
     ]  # fmt: skip
+
+
+def over_few_edges(edges: Edges, generator: torch.Generator) -> list[Row]:
+    """Attention over 100 edges, 4 heads of 16 features: what a call costs before it computes."""
+    size, senders, receivers = (4, 50, 16), edges.senders, edges.receivers
+    query, key, value = (torch.randn(size, generator=generator).requires_grad_() for _ in range(3))
+    left, right = (torch.randn(4, 16, generator=generator).requires_grad_() for _ in range(2))
+    gat, layer, nodes = GAT(left, right), GraphAttention(64, 64, 4), torch.randn(50, 64, generator=generator)
+
+    def summed(scores: Tensor, rows: Tensor) -> Tensor:
+        """Σ softmax(s) v over the edges of each receiver, `(head, node, feature)`."""
+        weights = (scores - scores.max()).exp()
+        total = weights.new_zeros(4, 50).index_add(1, receivers, weights)
+        messages = (weights / total[:, receivers]).unsqueeze(-1) * rows[:, senders]
+        return torch.zeros_like(rows).index_add(1, receivers, messages)
+
+    def of_products() -> Tensor:
+        return summed((query[:, receivers] * key[:, senders]).sum(-1) / 4, value)
+
+    def of_sums(query: Tensor, key: Tensor, value: Tensor, left: Tensor, right: Tensor) -> Tensor:
+        at_query, at_key = (query * left[:, None]).sum(-1), (key * right[:, None]).sum(-1)
+        return summed(F.leaky_relu(at_query[:, receivers] + at_key[:, senders], 0.2), value)
+
+    def of_layer() -> Tensor:
+        heads = layer.linear(nodes).view(50, 4, 16).transpose(0, 1)
+        out = of_sums(heads, heads, heads, layer.vector, layer.key_vector)
+        return out.transpose(0, 1).flatten(1) + layer.bias
+
+    def without_gradients(call: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        return torch.no_grad()(call)
+
+    def with_gradients(call: Callable[[], Tensor], *tensors: Tensor) -> Callable[[], Any]:
+        return lambda: torch.autograd.grad(call().sum(), tensors)
+
+    by_dot, by_gat = lambda: attend(query, key, value, edges), lambda: attend(query, key, value, edges, score=gat)
+    of_gat = lambda: of_sums(query, key, value, left, right)  # noqa: E731
+    parameters, own = tuple(layer.parameters()), (query, key, value)
+    pairs = (
+        ("`attend` over 100 edges, dot", by_dot, of_products, own),
+        ("`attend` over 100 edges, GAT", by_gat, of_gat, (*own, left, right)),
+        ("`GraphAttention` over 100 edges", lambda: layer(nodes, edges), of_layer, parameters),
+    )
+    forward = [(name, without_gradients(ours), without_gradients(plain)) for name, ours, plain, _ in pairs]
+    both = [(f"{n}, and gradients", with_gradients(o, *x), with_gradients(p, *x)) for n, o, p, x in pairs]
+    return [*forward, *both]
 
 
 def measured(row: Row, seconds: float) -> dict[str, Any]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from edgewise import Edges, SettingError, ShapeError, attend, attention_weights
-from edgewise.backends.numba import edge_operators
+from edgewise.backends.numba import edge_kernels
 from edgewise.neighborhood import EdgeRows
 from edgewise.normalize import Softmax
 from edgewise.score import GAT, Additive, Cosine, Distance, GATv2, ScaledDot
@@ -50,7 +50,7 @@ in dtypes for which other tests compile them, too."""
 
 @pytest.mark.parametrize(("heads", "dim", "dtype", "number"), CALLS, ids=str)
 def test_sums_and_gradients_are_those_of_a_row_for_each_edge(heads, dim, dtype, number, monkeypatch):
-    monkeypatch.setattr(edge_operators, "CHUNK", 500)  # so that there are several chunks, each with rows of its own
+    monkeypatch.setattr(edge_kernels, "CHUNK", 500)  # so that there are several chunks, each with rows of its own
     edges, rows, nodes, carried = inputs(heads, dim, dtype)
     score = scores(heads, dim, dtype)[number]
     leaves = [*nodes, *carried.values()]

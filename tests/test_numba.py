@@ -35,7 +35,7 @@ from edgewise import (
 )
 from edgewise.backends import numba
 from edgewise.backends.call import checked_call
-from edgewise.backends.numba import edge_operators
+from edgewise.backends.numba import edge_kernels
 from edgewise.backends.numba import threads as pool
 from edgewise.score import DotProduct
 from numba_cases import FORMS, draw, generator, neighborhood_of, random_edges, run
@@ -189,7 +189,7 @@ def test_gradients_are_those_of_finite_differences(form, kind):
 @pytest.mark.parametrize("score", ["dot", "gatv2"])
 @pytest.mark.parametrize("form", FORMS)
 def test_the_bits_do_not_depend_on_the_number_of_threads(form, score, threads, monkeypatch):
-    monkeypatch.setattr(edge_operators, "CHUNK", 2**12)
+    monkeypatch.setattr(edge_kernels, "CHUNK", 2**12)
     neighborhood = random_edges(3000, 200, 150) if form == "edges" else Causal()
     shapes = {"query": (4, 150, 24), "key": (4, 200, 24), "value": (200, 24)}
     tensors = {name: draw(*shape, dtype=torch.float32, seed=n) for n, (name, shape) in enumerate(shapes.items())}

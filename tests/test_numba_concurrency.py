@@ -89,9 +89,9 @@ def test_a_system_that_gives_no_threads(two_threads, monkeypatch):
 
 
 def test_several_threads_may_attend_at_once(two_threads, monkeypatch):
-    from edgewise.backends.numba import edge_operators
+    from edgewise.backends.numba import edge_kernels
 
-    monkeypatch.setattr(edge_operators, "CHUNK", 2**12)
+    monkeypatch.setattr(edge_kernels, "CHUNK", 2**12)
     generator = torch.Generator().manual_seed(0)
     edges = Edges(*torch.randint(200, (2, 3000), generator=generator), 200, 200)
 
@@ -130,9 +130,9 @@ def test_a_forked_child_attends_as_its_parent_does(tmp_path):
         ATTENDS.format(threads=2)
         + """
 import os, sys, threading, time, warnings
-from edgewise.backends.numba import edge_operators, threads as pool
+from edgewise.backends.numba import edge_kernels, threads as pool
 warnings.simplefilter("ignore")  # newer Pythons warn of a fork beside threads
-edge_operators.CHUNK = 2**10
+edge_kernels.CHUNK = 2**10
 expected = work()
 assert pool.start_team != 0 or len(pool._helpers.threads) == 1
 busy = [True]

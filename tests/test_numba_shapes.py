@@ -20,7 +20,7 @@ from edgewise import (
     Sparsemax,
     attend,
 )
-from edgewise.backends.numba import edge_operators
+from edgewise.backends.numba import edge_kernels
 from edgewise.backends.numba.tables import TiledSizes
 from edgewise.neighborhood import EdgeRows
 from edgewise.neighborhood import plan as plan_module
@@ -61,7 +61,7 @@ def test_every_score_where_heads_come_in_whole_groups(score):
     tensors = {"query": draw(8, 7, 16), "key": draw(8, 9, 16, seed=1), "value": draw(8, 9, 32, seed=2)}
     tensors |= {"edge_key": draw(8, 60, 16, seed=3), "edge_value": draw(8, 60, 32, seed=4)}
     by_node = tuple(x.transpose(0, 1) for x in tensors.values())
-    assert isinstance(edge_operators.sizes_of(tuple(x.shape for x in by_node), 8), TiledSizes)
+    assert isinstance(edge_kernels.sizes_of(tuple(x.shape for x in by_node), 8), TiledSizes)
     tensors["bias"] = draw(8, 60, seed=5)
     sizes = {HEADS: 8, KEY_DIM: 16}
     parameters = [draw(*(sizes[size] for size in shape)) for shape in score.shapes]
@@ -236,7 +236,7 @@ def test_gradients_are_the_same_bits_whether_weights_are_kept_or_computed_again(
         return torch.autograd.grad(out, leaves, draw(2, 7, 8, seed=6).detach(), allow_unused=True)
 
     kept = gradients()
-    monkeypatch.setattr(edge_operators, "MAX_SAVED_BYTES", 0)
+    monkeypatch.setattr(edge_kernels, "MAX_SAVED_BYTES", 0)
     for one, other in zip(kept, gradients(), strict=True):
         assert (one is None) == (other is None)
         assert one is None or torch.equal(one, other)
@@ -263,7 +263,7 @@ def test_one_wide_gather_an_edge_gives_the_same_bits_as_two(num_heads, dtype, th
                enumerate((shapes | carried).items())}  # fmt: skip
     tensors["bias"] = draw(num_heads, 40, dtype=dtype, seed=7)
     vectors = [draw(num_heads, 16, dtype=dtype, seed=seed) for seed in (8, 9)]
-    monkeypatch.setattr(edge_operators, "CHUNK", 2000)
+    monkeypatch.setattr(edge_kernels, "CHUNK", 2000)
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
 
     def gradients():
@@ -273,7 +273,7 @@ def test_one_wide_gather_an_edge_gives_the_same_bits_as_two(num_heads, dtype, th
         return torch.autograd.grad(out.float().square().sum(), [*tensors.values(), *vectors])
 
     kept = gradients()
-    monkeypatch.setattr(edge_operators, "MAX_SAVED_BYTES", 0)
+    monkeypatch.setattr(edge_kernels, "MAX_SAVED_BYTES", 0)
     for wide in (2**30, 0):
-        monkeypatch.setattr(edge_operators, "WIDE_ROW", wide)
+        monkeypatch.setattr(edge_kernels, "WIDE_ROW", wide)
         assert all(torch.equal(one, other) for one, other in zip(kept, gradients(), strict=True))

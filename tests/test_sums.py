@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from edgewise import Edges, aggregate, attend
-from edgewise.backends.numba import edge_operators, sums
+from edgewise.backends.numba import edge_kernels, sums
 from edgewise.layers.convolution import SymmetricConvolution
 from edgewise.normalize import Identity, Mean
 from edgewise.score import Constant
@@ -38,7 +38,7 @@ def calls(edges, value, weight):
 @pytest.mark.parametrize("shape", [(NODES, 16), (NODES, 7), (NODES, 56), (3, NODES, 5)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_sums_and_their_gradients_are_those_of_the_reference(name, shape, dtype, monkeypatch):
-    monkeypatch.setattr(edge_operators, "CHUNK", 1000)  # several chunks
+    monkeypatch.setattr(edge_kernels, "CHUNK", 1000)  # several chunks
     taken = []
     monkeypatch.setattr(sums, "run", lambda *given, run=sums.run: (taken.append(1), run(*given)))
     value = torch.randn(shape, dtype=dtype, requires_grad=True)

@@ -11,8 +11,9 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from edgewise.backends import choose, largest, reads_edge_rows, refused, without_autocast
+from edgewise.backends import RUNS, choose, largest, reads_edge_rows, refused, remember, without_autocast
 from edgewise.backends.call import checked_call, require_tensors
+from edgewise.backends.form import form_of
 from edgewise.backends.weigh import weigh
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Weights
@@ -82,6 +83,11 @@ def attend(
     >>> [round(x, 4) for x in attend(query, keys, keys).tolist()]
     [3.999, 4.9973, 8.994, 1.0027]
     """
+    tensors = query, key, value, bias, edge_key, edge_value
+    form = None if edge_rows is not None else form_of(neighborhood, score, normalize, tensors, dropout, backend)
+    if form is not None and (run := RUNS.get(form)) is not None:
+        return run(neighborhood, score, normalize, tensors, dropout)  # type: ignore[arg-type]  # it is `Edges`
+
     call = checked_call(
         "attend", query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout,
         edge_rows=edge_rows,
@@ -91,6 +97,8 @@ def attend(
         if edge_rows is not None and not reads_edge_rows(chosen, call):
             call = call.with_rows_of_edges()
         out = chosen.run(call)
+    if form is not None:
+        remember(form, call, chosen, tensors)
 
     return out.squeeze(-2) if query.dim() == 1 else out
 

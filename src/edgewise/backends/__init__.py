@@ -13,9 +13,12 @@ from torch import Tensor
 
 from edgewise.backends import flex, gather, numba, reference, sdpa, triton, uniform, varlen
 from edgewise.backends.call import Call, is_autocast
+from edgewise.backends.form import Remembered, RunAgain
 from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.neighborhood import Edges, Ranges
+from edgewise.normalize import Normalize
+from edgewise.score import Score
 
 ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, uniform, triton, numba, gather, reference)
 ORDER_OVER_EDGES = tuple(backend for backend in ORDER if backend not in (sdpa, varlen, flex, uniform))
@@ -52,6 +55,32 @@ def choose(call: Call, name: str = "auto") -> ModuleType:
         raise UnsupportedError(f"backend {name!r} refuses this call: {'; '.join(reasons)}.")
 
     return BY_NAME[name]
+
+
+def remember(form: tuple, call: Call, backend: ModuleType, tensors: tuple[Tensor | None, ...]) -> None:
+    """Remember how a call was run whose form is this, for others of that form.
+
+    Args:
+        form: that of the arguments.
+        call: the call, checked.
+        backend: what ran it.
+        tensors: query, key, value, bias, edge_key and edge_value, as they came.
+    """
+    checked = call.query, call.key, call.value, call.bias, call.edge_key, call.edge_value
+    if any(x is not given for x, given in zip(checked, tensors, strict=True)):
+        return  # the check made others of them
+
+    def run(neighborhood: Edges, score: Score, normalize: Normalize, tensors: tuple, dropout: float) -> Tensor:
+        query, key, value, bias, edge_key, edge_value = tensors
+        call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout)
+        out: Tensor = backend.run(call)
+        return out
+
+    RUNS.put(form, (numba.run_again(call) if backend is numba else None) or run)
+
+
+RUNS: Remembered[RunAgain] = Remembered()
+"""How to run the calls whose forms are known: they are neither checked again, nor is a backend chosen."""
 
 
 def reads_edge_rows(backend: ModuleType, call: Call) -> bool:

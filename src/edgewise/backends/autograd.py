@@ -311,33 +311,33 @@ def _differentiate(ctx: Context, gradient: Gradient, gradients: tuple) -> tuple:
     ]
     needs = [need is True and x is _SAVED for need, x in zip(ctx.needs_input_grad, others)]
     if is_transformed(grad_out):
-        return _by_formula(gradient, grad_out, arguments, needs, no_gradients, None)
+        return gradients_by_formula(gradient.formula, grad_out, arguments, needs, no_gradients, None)
 
     with torch.no_grad():
         computed = gradient.backward(grad_out, outputs, arguments, needs)
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-        return _by_formula(gradient, grad_out, arguments, needs, no_gradients, computed)
+        return gradients_by_formula(gradient.formula, grad_out, arguments, needs, no_gradients, computed)
 
     return *computed, *no_gradients[len(computed) :]
 
 
-def _by_formula(
-    gradient: Gradient,
+def gradients_by_formula(
+    formula_of_all: Callable[..., Tensor],
     grad_out: Tensor,
     arguments: list,
-    needs: list[bool],
+    needs: Sequence[bool],
     no_gradients: list,
     values: Sequence | None,
 ) -> tuple:
-    """The same by the formula, with `values` where kernels have computed them; differentiable where gradients are
-    recorded."""
+    """The gradients of all arguments by the formula, with `values` where kernels have computed them; differentiable
+    where gradients are recorded."""
     wanted = [index for index, need in enumerate(needs) if need]
 
     def formula(*tensors: Tensor) -> Tensor:
         changed = list(arguments)
         for index, x in zip(wanted, tensors, strict=True):
             changed[index] = x
-        return on_its_device(gradient.formula)(*changed)
+        return on_its_device(formula_of_all)(*changed)
 
     tensors = [arguments[index] for index in wanted]
     if values is None:

@@ -1,7 +1,8 @@
 """Fused kernels for the CPU, compiled at first use by numba: every score and normalizer, over edges and ranges.
 
     attend → lower (few scores) → layout (plain tensors) → operators (torch sees one operator, with gradients)
-           → compiled (runs a kernel on the threads of `threads`)
+                                → launch (over edges, where the form of the tensors is known)
+           → compiled (runs a kernel on the threads of `threads`, its arguments as tuples or as `words`)
            → edges, ranges (the kernels) → pairs, score, normalize (their parts) → heads, simd (vectors in numba)
 
 They hold no (edge, head, feature) intermediate: memory is O(query + key) beside what the caller holds.
@@ -12,8 +13,10 @@ from torch import Tensor
 
 from edgewise.backends import kernels
 from edgewise.backends.call import Call
-from edgewise.neighborhood import RangeIntersection, Ranges, Segments, Window
-from edgewise.score import Cosine
+from edgewise.backends.form import RunAgain
+from edgewise.neighborhood import Edges, RangeIntersection, Ranges, Segments, Window
+from edgewise.normalize import Normalize
+from edgewise.score import Cosine, Score
 
 NAME = "numba"
 SPARSE = 1 / 8
@@ -34,6 +37,23 @@ def run(call: Call) -> Tensor:
     from edgewise.backends.numba import layout
 
     return layout.run(call)
+
+
+def run_again(call: Call) -> RunAgain | None:
+    """What runs further calls of the same form from their tensors alone; None where these are made ready by torch."""
+    from edgewise.backends.numba import layout
+
+    launch = layout.launch_of_call(call)
+    if launch is None:
+        return None
+
+    def run(neighborhood: Edges, score: Score, normalize: Normalize, tensors: tuple, dropout: float) -> Tensor:
+        query, key, value, bias, edge_key, edge_value = tensors
+        seed = int(layout.new_seed()) if dropout > 0 else 0
+        vector = getattr(score, "vector", None)
+        return launch(neighborhood.plan, seed, query, key, value, edge_key, edge_value, bias, vector)
+
+    return run
 
 
 def shares_rows(call: Call) -> bool:

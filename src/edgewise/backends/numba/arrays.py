@@ -41,9 +41,8 @@ TYPES = {
 """What numpy calls the numbers of a tensor; of half precision, the integers that stand for them (see `simd`)."""
 
 
-def score_of(score: str, activation: str, root: bool, number: float, vector: Tensor | None) -> Any:
-    """The score as a kernel takes it: its type decides what is compiled."""
-    weights: Any = None if vector is None else array_of(vector)
+def score_of(score: str, activation: str, root: bool, number: float, weights: Any) -> Any:
+    """The score as a kernel takes it: its type decides what is compiled. `weights` are the array of its vector."""
     match score:
         case "Dot":
             return DotKernel(*parted(float(number)))

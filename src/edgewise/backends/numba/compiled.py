@@ -6,7 +6,9 @@ can, each process compiles for itself. Code is stale as soon as any file of this
 helpers from all of them.
 """
 
+from array import array
 from collections.abc import Callable
+from functools import partial
 from importlib import resources
 from importlib.resources.abc import Traversable
 from typing import Any
@@ -14,7 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit, typeof, types
 
-from edgewise.backends.numba import threads
+from edgewise.backends.numba import threads, words
 from edgewise.neighborhood.jit import CodeCache, compiled, digest
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
@@ -34,9 +36,13 @@ class Kernel:
     is slow for tuples, and swallows a Ctrl-C that falls into it.
     """
 
-    def __init__(self, function: Callable):
-        self.compiled = compiled(function, CachedCode, **ALONE)
+    def __init__(self, function: Callable, options: dict[str, Any]):
+        self.compiled = compiled(function, CachedCode, **options)
         self.variants: dict[tuple, Variant] = {}
+
+    def bind(self, *arguments: Any) -> "BoundKernel":
+        """The kernel with arguments of which some are slots, whose values come at each call."""
+        return BoundKernel(self, arguments)
 
     def run(self, num_chunks: int, *arguments: Any) -> None:
         """Run it on as many threads as torch uses, or as there are pieces of work."""
@@ -51,6 +57,47 @@ class Kernel:
             variant.run_on_team(count, arguments)
         else:
             threads.run(lambda share, number: variant.entry(share, number, *arguments), num_chunks)
+
+
+class BoundKernel:
+    """A kernel with arguments of which some are slots, whose values come at each call.
+
+    What it is made of takes some hundred microseconds and stays; a call takes a few.
+    """
+
+    def __init__(self, kernel: Kernel, arguments: tuple):
+        kinds = tuple([words.type_of(argument) for argument in arguments])
+        signature, every_kind = (types.int64, types.int64, *kinds), types.TypeRef(types.Tuple(kinds))
+        kernel.compiled.compile(signature)
+        library, code = kernel.compiled.overloads[signature].library, kernel.compiled.overloads[signature].fndesc
+        self.address: int = library.get_pointer_to_function(code.llvm_func_name)
+
+        signature = (types.int64,) * 6 + (every_kind,)
+        on_words.compile(signature)
+        self.entry: Callable = on_words.overloads[signature].entry_point
+        self.arrays: list[np.ndarray] = []  # their memory must live as long as the words
+        self.words = array("q", [word for argument in arguments for word in words.words_of(argument, self.arrays)])
+
+    def run(self, num_chunks: int, values: array) -> None:
+        """Run it on as many threads as torch uses, or as there are pieces of work.
+
+        Raises:
+            MemoryError: there was none for the scratch of a thread; nothing else fails in a kernel.
+        """
+        count, addresses = threads.threads_for(num_chunks), (self.words.buffer_info()[0], values.buffer_info()[0])
+        if count == 1 or threads.start_team:
+            start_team = threads.start_team if count > 1 else 0
+            return _require_memory(self.entry(self.address, start_team, 0, count, *addresses, None))
+
+        def work(share: int, number: int) -> None:
+            _require_memory(self.entry(self.address, 0, share, number, *addresses, None))
+
+        threads.run(work, num_chunks)
+
+
+def _require_memory(num_failed: int) -> None:
+    if num_failed:
+        raise MemoryError("A kernel found no memory for its scratch.")
 
 
 class Variant:
@@ -76,8 +123,7 @@ class Variant:
             signature = (types.int64, types.int64, types.int64, types.Tuple(self.kinds))
             team.compile(signature)
             self.entry_on_team = team.overloads[signature].entry_point
-        if self.entry_on_team(self.address, threads.start_team, count, arguments):
-            raise MemoryError("A kernel found no memory for its scratch.")
+        _require_memory(self.entry_on_team(self.address, threads.start_team, count, arguments))
 
 
 def kind_of(argument: Any) -> Any:
@@ -123,5 +169,7 @@ def stamp_of(folder: Traversable) -> str:
 SOURCES = stamp_of(resources.files(__package__))
 """The sources of these kernels, as they were when they were loaded."""
 
-kernel: Any = Kernel
-team = compiled(threads.on_team, CachedCode, **ALONE)
+kernel: Any = partial(Kernel, options=ALONE)
+bound_kernel: Any = partial(Kernel, options=ALONE | {"no_cpython_wrapper": True})
+"""A kernel that is only called bound, for which numba compiles no way in."""
+team, on_words = (compiled(function, CachedCode, **ALONE) for function in (threads.on_team, words.on_words))

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.backends.numba.compiled import inlined, kernel
+from edgewise.backends.numba.compiled import bound_kernel, inlined
 from edgewise.backends.numba.heads import broadcast, heads_of, load_heads, store_heads, stream_heads, width_of
 from edgewise.backends.numba.normalize import Column, normalize
 from edgewise.backends.numba.pairs import put_scores
@@ -82,7 +82,7 @@ def sum_row(sizes: Any, lists: Any, begin: int, count: int, value: Any, edge_val
                     store_heads(out.data, out_at + feature, step, sums)
 
 
-@kernel
+@bound_kernel
 def forward(first, step, call, lists, chunks, operands, stats, out):
     """out = Σ α (v + v^e) of every receiver; a and b of each row in `stats`, `(receiver, 2, lane)`."""
     score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from edgewise.backends.numba.compiled import inlined, kernel
+from edgewise.backends.numba.compiled import bound_kernel, inlined
 from edgewise.backends.numba.edges import biased, drop, put_all_factors
 from edgewise.backends.numba.heads import broadcast, heads_of, load_heads, store_heads, width_of
 from edgewise.backends.numba.normalize import Column, d_score_of, delta_of, weigh
@@ -170,7 +170,7 @@ class SenderGradients(NamedTuple):
     value: Table | Absent
 
 
-@kernel
+@bound_kernel
 def backward_receivers(first, step, call, lists, chunks, operands, rows, gradients):
     """dq, dk^e, dv^e, d bias and, for each chunk, its share in d vector; and for the second pass either δ of each row
     or d_score and weight of each edge."""
@@ -335,7 +335,7 @@ def load_saved(sizes: Any, lists: Any, begin: int, count: int, saved: Any, query
             store(weights, e * sizes.lanes + group, load(saved.data, at + sizes.lanes + group))
 
 
-@kernel
+@bound_kernel
 def backward_senders(first, step, call, lists, chunks, operands, rows, gradients):
     """dk and dv."""
     score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout

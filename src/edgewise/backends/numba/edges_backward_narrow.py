@@ -10,7 +10,7 @@ passes of `edges_backward` gather both.
 
 import numpy as np
 
-from edgewise.backends.numba.compiled import kernel
+from edgewise.backends.numba.compiled import bound_kernel
 from edgewise.backends.numba.edges import biased, drop, put_all_factors
 from edgewise.backends.numba.edges_backward import clear, copy, load_products, narrow_sender_sums, sender_sums
 from edgewise.backends.numba.normalize import weigh
@@ -30,7 +30,7 @@ from edgewise.backends.numba.tables import (
 )
 
 
-@kernel
+@bound_kernel
 def backward_values(first, step, call, lists, chunks, operands, rows, grad_value):
     """dv; and dO · (v + v^e) of each edge, before dropout, into `rows.products`."""
     score, normalizer, sizes, dropout = call.score, call.normalizer, call.sizes, call.dropout
@@ -90,7 +90,7 @@ def backward_values(first, step, call, lists, chunks, operands, rows, grad_value
     keep_alive(sums)
 
 
-@kernel
+@bound_kernel
 def backward_keys(first, step, call, lists, chunks, operands, rows, grad_key):
     """dk."""
     score, sizes, streams, grad_key = call.score, call.sizes, is_streamed(grad_key), source(grad_key)

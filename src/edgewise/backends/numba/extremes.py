@@ -13,7 +13,7 @@ from torch import Tensor
 from edgewise.backends import formula
 from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
+from edgewise.backends.numba.edge_operators import chunks_of_lists, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, store, where
 from edgewise.backends.numba.tables import features, first_row, pointers_of, prefetch_ahead, source
 
@@ -101,7 +101,7 @@ class LargestInputs(NamedTuple):
 def forward(inputs: LargestInputs) -> Tensor:
     """The largest v + v^e of every receiver."""
     value, by_receiver, out = inputs.value, lists_by_receiver(inputs.lists), shapes(inputs)
-    chunks = chunks_of(by_receiver, value.shape[-1])
+    chunks = chunks_of_lists(by_receiver, value.shape[-1])
     tables = table_of(value), table_of(inputs.edge_value, None, value), table_of(out)
     largest.run(chunks, by_receiver, chunks, *tables)
     return out
@@ -116,7 +116,7 @@ def backward(grad_out: Tensor, outputs: list[Tensor], inputs: LargestInputs, nee
     """The gradients of value and edge_value; the second empty where the call lacks such a tensor."""
     (out,), (value, edge_value, lists) = outputs, inputs
     by_receiver, by_sender = lists_by_receiver(lists), lists_by_sender(lists)
-    chunks, sender_chunks = chunks_of(by_receiver, value.shape[-1]), chunks_of(by_sender, value.shape[-1])
+    chunks, sender_chunks = chunks_of_lists(by_receiver, value.shape[-1]), chunks_of_lists(by_sender, value.shape[-1])
     shares, grad_value = torch.empty_like(out), value.new_empty(value.shape)
     grad_edge_value = value.new_empty(0 if edge_value is None else edge_value.shape)
     common = table_of(value), table_of(edge_value, None, value), table_of(out)

@@ -13,7 +13,7 @@ from edgewise.backends import formula
 from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import kernel
-from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
+from edgewise.backends.numba.edge_operators import chunks_of_lists, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.simd import WIDTH, fill, get, load, maximum, pointer, store, where
 from edgewise.backends.numba.tables import first_row, pointers_of, source
 
@@ -83,7 +83,7 @@ def forward(inputs: OnwardInputs) -> Tensor:
     """The messages after the step."""
     arriving, leaving = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
     out = torch.empty_like(inputs.start)
-    chunks, tables = chunks_of(arriving, 3 * out.shape[-1]), (table_of(inputs.start), table_of(inputs.sent))
+    chunks, tables = chunks_of_lists(arriving, 3 * out.shape[-1]), (table_of(inputs.start), table_of(inputs.sent))
     pass_on.run(chunks, arriving, leaving, array_of(inputs.reverse), chunks, *tables, table_of(out))
     return out
 
@@ -97,7 +97,7 @@ def backward(grad_out: Tensor, outputs: list[Tensor], inputs: OnwardInputs, need
     """The gradients of start and sent."""
     (out,) = outputs
     arriving, leaving = lists_by_receiver(inputs.lists), lists_by_sender(inputs.lists)
-    chunks, grads = chunks_of(arriving, 3 * out.shape[-1]), [torch.empty_like(out) for _ in range(2)]
+    chunks, grads = chunks_of_lists(arriving, 3 * out.shape[-1]), [torch.empty_like(out) for _ in range(2)]
     tables = table_of(out), table_of(grad_out), table_of(grads[0]), table_of(grads[1])
     pass_back.run(chunks, arriving, leaving, array_of(inputs.reverse), chunks, *tables)
     return grads

@@ -93,7 +93,8 @@ class RangeArguments:
         if self.is_factored:
             score_name, query, key = "FactoredTanh", (2 * query).exp_(), (2 * key).exp_()
         self.query, self.key = query, key
-        score = score_of(score_name, inputs.activation, inputs.root, inputs.number, vector)
+        weights = None if vector is None else array_of(vector)
+        score = score_of(score_name, inputs.activation, inputs.root, inputs.number, weights)
         dropout = DropoutRule(float(inputs.dropout), int(inputs.seed))
         self.call = CallSettings(score, CODES[inputs.normalizer], self.extent, dropout)
         run_starts, run_stops = panel_of(starts.unsqueeze(-1)), panel_of(stops.unsqueeze(-1))

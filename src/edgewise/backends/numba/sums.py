@@ -18,7 +18,7 @@ from edgewise.backends.autograd import define_with_gradient
 from edgewise.backends.lower import Lowered
 from edgewise.backends.numba.arrays import array_of
 from edgewise.backends.numba.compiled import inlined, kernel
-from edgewise.backends.numba.edge_operators import chunks_of, lists_by_receiver, lists_by_sender, table_of
+from edgewise.backends.numba.edge_operators import chunks_of_lists, lists_by_receiver, lists_by_sender, table_of
 from edgewise.backends.numba.heads import load_heads, store_heads, stream_heads, zero_lanes
 from edgewise.backends.numba.simd import WIDE, WIDTH, fma, get, load, pointer, put, total
 from edgewise.backends.numba.tables import first_row, is_streamed, pointers_of, prefetch_ahead, source
@@ -123,7 +123,7 @@ def backward(grad_out: Tensor, outputs: list[Tensor], inputs: SumInputs, needs: 
         run(inputs, how, lists_by_sender(inputs.lists), grad_out, grad_value)
     if needs[1]:
         lists = lists_by_receiver(inputs.lists)
-        chunks = chunks_of(lists, 2 * value.shape[-1])
+        chunks = chunks_of_lists(lists, 2 * value.shape[-1])
         multiply_rows.run(chunks, lists, chunks, table(value), table(grad_out), array_of(grad_weight))
     return [grad_value, grad_weight]
 
@@ -136,7 +136,7 @@ def run(inputs: SumInputs, how: int, lists: Any, value: Tensor, out: Tensor) -> 
         weights = 1 / counts.clamp(min=1)
     elif inputs.weight is not None:
         weights = inputs.weight.contiguous()
-    chunks = chunks_of(lists, value.shape[-1])
+    chunks = chunks_of_lists(lists, value.shape[-1])
     sum_rows.run(chunks, how, inputs.number, lists, chunks, table(value), array_of(weights), table(out))
 
 

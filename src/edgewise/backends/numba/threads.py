@@ -187,6 +187,22 @@ def call_on_team(typing: Any, kernel: Any, start_team: Any, count: Any, argument
     return types.int64(types.int64, types.int64, types.int64, arguments), generate
 
 
+@intrinsic
+def call_here(typing: Any, kernel: Any, share: Any, count: Any, arguments: Any) -> Any:
+    """Call `kernel(share, count, *arguments)` on this thread; 1 where it failed, else 0."""
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        kernel_at, own_share, number, packed = values
+        kinds = (types.int64, types.int64, *arguments.types)
+        kernel_type = context.call_conv.get_function_type(types.none, kinds).as_pointer()
+        unpacked = cgutils.unpack_tuple(builder, packed, len(arguments.types))
+        code = builder.inttoptr(kernel_at, kernel_type)
+        status, _ = context.call_conv.call_function(builder, code, types.none, kinds, [own_share, number, *unpacked])
+        return builder.zext(status.is_error, INT64)
+
+    return types.int64(types.int64, types.int64, types.int64, arguments), generate
+
+
 def _work(context: Any, thread: Any, state_type: Any, kinds: tuple) -> None:
     """What a thread does: take shares while there are some, and call the kernel for each."""
     builder = ir.IRBuilder(thread.append_basic_block("entry"))
