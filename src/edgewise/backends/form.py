@@ -4,8 +4,8 @@ Forms hold no tensors, and so nothing of what a call computes with: of a tensor 
 dtype and whether it requires gradients, of a score and a normalizer the class and the numbers.
 """
 
-import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -31,19 +31,17 @@ class Remembered(Generic[Value]):
     def __init__(self) -> None:
         self.by_form: dict[Any, Value] = {}
         self.get: Callable[[Any], Value | None] = self.by_form.get
-        self._lock = threading.Lock()
 
     def put(self, form: Any, value: Value) -> None:
-        """Remember it."""
-        with self._lock:
-            while len(self.by_form) >= MAX_FORMS:
-                del self.by_form[next(iter(self.by_form))]
-            self.by_form[form] = value
+        """Remember it. There is no lock, which a child that is forked meanwhile would wait for."""
+        while len(self.by_form) >= MAX_FORMS:
+            with suppress(RuntimeError, StopIteration):  # another thread has changed it
+                self.by_form.pop(next(iter(self.by_form)), None)
+        self.by_form[form] = value
 
     def clear(self) -> None:
         """Forget all."""
-        with self._lock:
-            self.by_form.clear()
+        self.by_form.clear()
 
 
 def form_of(
