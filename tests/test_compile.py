@@ -64,6 +64,17 @@ def test_rotary_positions_compile_into_one_graph(plain_edgewise, planes):
     assert_same_with_gradients(compiled, layer, torch.randn(2, 5, 8), neighborhood=plain_edgewise.Causal())
 
 
+def test_a_call_that_was_made_before_compiles_into_one_graph(plain_edgewise):
+    """What is remembered of its form is not read while torch traces."""
+    edges, x = graph(plain_edgewise, 6, 8), torch.randn(6, 4)
+
+    def step(x):
+        return plain_edgewise.attend(x, x, x, edges)
+
+    step(x), step(x)
+    assert torch.equal(torch.compile(step, fullgraph=True, backend="aot_eager")(x), step(x))
+
+
 def test_the_operator_compiles_under_autocast(plain_edgewise):
     edges, x = graph(plain_edgewise, 6, 8), torch.randn(6, 4)
 
