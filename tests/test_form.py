@@ -195,6 +195,18 @@ def test_a_field_of_a_score_that_was_replaced_is_seen():
         assert_same(changed, results(call))
 
 
+@pytest.mark.parametrize(
+    "changed",
+    [{"query": [[1.0] * DIM] * QUERIES}, {"key": torch.ones(KEYS, DIM).numpy()}, {"bias": [1.0]}, {"dropout": [0.1]}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_is_not_a_tensor_or_a_number_is_refused_by_the_checks(shapes_unchecked, changed):
+    """Lists and arrays cannot be looked up."""
+    for _ in range(2):
+        with pytest.raises(EdgewiseError, match=next(iter(changed))):
+            attend(**(a_call() | changed))
+
+
 def test_numbers_that_changed_in_place_are_read():
     call = a_call(score=GATv2(draw(HEADS, DIM)))
     results(call)

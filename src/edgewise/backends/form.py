@@ -19,6 +19,8 @@ from edgewise.score import Score
 
 MAX_FORMS = 1024
 """How many forms are remembered; the first goes when one more comes."""
+VALUES = (type(None), str, float, int, bool)
+"""Types of what is compared as it is."""
 Value = TypeVar("Value")
 RunAgain = Callable[[Edges, Score, Normalize, tuple[Tensor | None, ...], float], Tensor]
 """Runs a call whose form is known: neighborhood, score, normalizer, tensors (query, key, value, bias, edge_key and
@@ -59,11 +61,13 @@ def form_of(
     if type(score) not in SCORES or type(normalize) not in NORMALIZERS:
         return None
 
-    form = [type(score), type(normalize), neighborhood.num_receivers, neighborhood.num_senders, *others]
+    form = [type(score), type(normalize), neighborhood.num_receivers, neighborhood.num_senders]
     form += (neighborhood.senders.shape, neighborhood.senders.is_cpu)
-    for x in (*tensors, *score.__dict__.values(), *normalize.__dict__.values()):
-        if not isinstance(x, Tensor):
+    for x in (*tensors, *score.__dict__.values(), *normalize.__dict__.values(), *others):
+        if type(x) in VALUES:
             form.append(x)
+        elif not isinstance(x, Tensor):
+            return None  # the checks say what is wrong with it
         elif (tensor_form := form_of_tensor(x)) is None:
             return None
         else:

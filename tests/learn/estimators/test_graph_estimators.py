@@ -68,7 +68,7 @@ def test_a_classifier(rings, tmp_path):
         classifier.predict([graphs[0], (np.ones((0, 1)), np.zeros((2, 0), int))])
 
 
-def test_positions_by_random_walks_tell_a_triangle_from_a_square(tmp_path):
+def test_random_walks_distinguish_a_triangle_from_a_square(tmp_path):
     """In a disjoint union of rings every node has two neighbors, and only those of a triangle are back in 3 steps."""
     graphs = [ring(3 + number % 2) for number in range(40)]
     names = np.array(["triangle", "square"] * 20)
