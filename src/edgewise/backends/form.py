@@ -35,7 +35,7 @@ class Remembered(Generic[Value]):
         self.get: Callable[[Any], Value | None] = self.by_form.get
 
     def put(self, form: Any, value: Value) -> None:
-        """Remember it. There is no lock, which a child that is forked meanwhile would wait for."""
+        """Remember it; without a lock, which a child that is forked meanwhile would wait for."""
         while len(self.by_form) >= MAX_FORMS:
             with suppress(RuntimeError, StopIteration):  # another thread has changed it
                 self.by_form.pop(next(iter(self.by_form)), None)

@@ -234,7 +234,7 @@ def chunks_of(num_rows: int, num_edges: int, width: int) -> int:
 
 
 def values_of(tensors: Sequence[Tensor | None]) -> list[int]:
-    """What kernels are told of tensors: where each begins, its size, and how far one row is from the next.
+    """What kernels read of tensors: where each begins, its size, and how far one row is from the next.
 
     Where there is one row, that is its width, whatever torch calls it.
     """
@@ -266,7 +266,7 @@ def _table(name: str, row: tuple[int, ...] | None, dtype: torch.dtype, head_byte
 
 
 def _empty(dtype: torch.dtype, head_bytes: bytes | None) -> Table:
-    """A table without rows, whose gradients nobody asks for."""
+    """A table without rows, whose gradients are not wanted."""
     return Table(absent(dtype).data, 0, 0, NOWHERE if head_bytes is None else heads_of(head_bytes))
 
 

@@ -31,7 +31,7 @@ KINDS = ("Dot", "GATv2", "Additive", "Distance")
 """Scores that are made of a query and a key."""
 
 
-class Arrangement(NamedTuple):
+class MemoryLayout(NamedTuple):
     """How kernels have a tensor of the caller's in memory: node by node, its heads one after the other, padded."""
 
     shape: tuple[int, ...]
@@ -78,10 +78,10 @@ class Arrangement(NamedTuple):
         return x.stride() == self.own_strides and x.shape == self.shape and x.dtype == self.dtype and x.is_cpu
 
 
-def arrangement_of(
+def memory_layout_of(
     shape: tuple[int, ...], own_strides: tuple[int, ...] | None, dtype: torch.dtype, heads: int | None, dim: int
-) -> Arrangement:
-    """The arrangement of `(*batch, node, feature)`.
+) -> MemoryLayout:
+    """The layout of `(*batch, node, feature)`.
 
     Args:
         shape: that of the tensor.
@@ -99,7 +99,7 @@ def arrangement_of(
     if own_strides is not None:
         fits = fits and all(size == 1 or own == step for size, own, step in zip(batch, own_strides, steps))
     strides = (*steps, heads * dim, 1)
-    return Arrangement(
+    return MemoryLayout(
         tuple(shape), strides, num_nodes * heads * dim, dtype, (heads, dim), is_padded, own_strides if fits else None
     )
 
@@ -125,20 +125,20 @@ class Launch:
             (call.edge_key, key_lanes, key_dim), (call.edge_value, None, value_dim),
             (None if call.bias is None else call.bias.unsqueeze(-1), lanes, 1),
         )  # fmt: skip
-        arranged = [
-            None if x is None else arrangement_of(x.shape, x.stride(), x.dtype, heads, dim) for x, heads, dim in parts
+        layouts = [
+            None if x is None else memory_layout_of(x.shape, x.stride(), x.dtype, heads, dim) for x, heads, dim in parts
         ]
-        if (bias := arranged[5]) is not None:
+        if (bias := layouts[5]) is not None:
             own = None if bias.own_strides is None else bias.own_strides[:-1]
-            arranged[5] = bias._replace(
+            layouts[5] = bias._replace(
                 shape=bias.shape[:-1], strides=bias.strides[:-1], row=bias.row[:1], own_strides=own
             )
-        self.arranged = tuple(arranged)
+        self.layouts = tuple(layouts)
 
         self.is_narrow, self.num_heads, self.dropout = lowered.is_narrow, num_heads, float(call.dropout)
         form = EdgeForm(
-            tuple([None if x is None else x.row for x in self.arranged]),
-            tuple([None if x is None else x.dtype for x in self.arranged]),
+            tuple([None if x is None else x.row for x in self.layouts]),
+            tuple([None if x is None else x.dtype for x in self.layouts]),
             head_bytes, vector is not None, index_dtype, lowered.formula, self.dropout,
         )  # fmt: skip
         self.kernels: EdgeKernels = edge_kernels(form)
@@ -148,10 +148,10 @@ class Launch:
         self.vector_shape = None if vector is None or lowered.is_narrow else vector.shape
         self.vector_size = 0 if vector is None else num_heads * key_dim
         shape = (*batch, call.num_queries, call.value.shape[-1])
-        self.out = arrangement_of(shape, None, call.value.dtype, num_heads, value_dim)
+        self.out = memory_layout_of(shape, None, call.value.dtype, num_heads, value_dim)
         self.stats_shape = (call.num_queries, 2, lanes)
         self.forward_values, self.backward_values = self._templates()
-        self.edge_shapes = [None if x is None else (x.size // x.width, *x.row) for x in self.arranged[3:]]
+        self.edge_shapes = [None if x is None else (x.size // x.width, *x.row) for x in self.layouts[3:]]
 
     def __call__(self, plan: Plan, seed: int, *tensors: Tensor | None) -> Tensor:
         """The output, `(*batch, query, value_dim)`."""
@@ -164,8 +164,8 @@ class Launch:
         """The output, and the two numbers of each row."""
         values = self.forward_values[:]
         memory = [
-            x if x is None or arranged is None or arranged.own_strides is not None else arranged.copied(x)
-            for x, arranged in zip(tensors, self.arranged, strict=False)
+            x if x is None or layout is None or layout.own_strides is not None else layout.copied(x)
+            for x, layout in zip(tensors, self.layouts, strict=False)
         ]
         memory.append(self._vector(tensors[6]))  # copies must live until the kernels have read them
         out, stats = self.out.empty(), torch.empty(self.stats_shape, dtype=self.kernels.dtype, device="cpu")
@@ -180,24 +180,24 @@ class Launch:
     ) -> list[Tensor | None]:  # fmt: skip
         """The gradients of the tensors, None where none is wanted."""
         values, memory = self.backward_values[:], []
-        for name, arranged, x in zip(_OPERANDS, self.arranged, tensors):
-            if x is not None and arranged is not None and not arranged.is_as_given(x):
-                x, values[PLACES[name] + 2] = arranged.copied(x), arranged.width
+        for name, layout, x in zip(_OPERANDS, self.layouts, tensors):
+            if x is not None and layout is not None and not layout.is_as_given(x):
+                x, values[PLACES[name] + 2] = layout.copied(x), layout.width
             memory.append(x)
         memory.append(self._vector(tensors[6]))
         stats = stats.contiguous()
         outward = grad_out if grad_out.stride() == self.out.strides and not self.out.is_padded else None
         outward = self.out.copied(grad_out) if outward is None or outward.is_neg() else outward
-        of_nodes = [x.empty() for x in self.arranged[:3] if x is not None]
+        of_nodes = [x.empty() for x in self.layouts[:3] if x is not None]
         _put_lists(values, PLACES["offsets"], plan.receiver_offsets, plan.senders, plan.receiver_edges)
         _put_lists(values, PLACES["sender_offsets"], plan.sender_offsets, plan.receivers, plan.sender_edges)
         _put_addresses(values, _BACKWARD, (*memory, stats, outward, *of_nodes))
         of_others = self.kernels.backward(values, seed, stats, self.edge_shapes, self.vector_size, False, needs)
 
         grads: list[Tensor | None] = [*of_nodes]
-        for arranged, x in zip(self.arranged[3:], of_others):
-            of_edges = None if arranged is None else x.as_strided(arranged.shape, arranged.strides)
-            grads.append(of_edges if of_edges is None or arranged is None else of_edges.to(arranged.dtype))
+        for layout, x in zip(self.layouts[3:], of_others):
+            of_edges = None if layout is None else x.as_strided(layout.shape, layout.strides)
+            grads.append(of_edges if of_edges is None or layout is None else of_edges.to(layout.dtype))
         grads.append(None if self.vector_shape is None else of_others[3].view(self.vector_shape))
         return [x if need else None for x, need in zip(grads, needs)]
 
@@ -209,10 +209,10 @@ class Launch:
     def _templates(self) -> tuple[array, array]:
         """The values of a forward and a backward pass, with what does not change from call to call."""
         values = [0] * (PLACES[TENSORS[-1]] + 3)
-        for name, x in zip(_OPERANDS, self.arranged):
+        for name, x in zip(_OPERANDS, self.layouts):
             if x is not None:
                 values[PLACES[name] + 1 : PLACES[name] + 3] = x.size, x.step
-        for name, x in zip(("d_query", "d_key", "d_value"), self.arranged):
+        for name, x in zip(("d_query", "d_key", "d_value"), self.layouts):
             if x is not None:
                 values[PLACES[name] + 1 : PLACES[name] + 3] = x.size, x.width
         values[PLACES["vector"] + 1] = self.vector_size

@@ -94,8 +94,8 @@ def _edge_inputs(
         vector = vector if is_narrow else _padded(vector)
         vector = vector.expand(*batch, -1).reshape(heads.shape[1], vector.shape[-1])
         vector = vector.contiguous()  # or there would be a second code for one number that all heads share
-    arranged = query, key, value, edge_key, edge_value, bias, vector
-    return EdgeInputs(*arranged, False, lists, heads, *formula, dropout, seed)
+    prepared = query, key, value, edge_key, edge_value, bias, vector
+    return EdgeInputs(*prepared, False, lists, heads, *formula, dropout, seed)
 
 
 def _by_batch(out: Tensor, batch: tuple[int, ...]) -> Tensor:
