@@ -5,7 +5,8 @@ twice, and binds them by their signature: about half of the time that small mode
 in a context of jaxtyping's, where the sizes of named axes are remembered. beartype writes a checker for a function in
 two milliseconds: it is written when the function is first called, once for all that one `def` makes within another
 function. And it is asked once for each kind of call: annotations speak of types, dtypes and shapes alone, so that what
-was once as annotated is so again. An epoch calls a function a thousand times with two kinds of batches.
+was once as annotated is so again. An epoch calls a function a thousand times with two kinds of batches: of the calls
+that follow the first ones in a test, only some are looked at.
 """
 
 import dataclasses
@@ -50,8 +51,11 @@ def check_function(function: Callable) -> Callable:
     @functools.wraps(function)
     def wrapped(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        if jaxtyping.config.jaxtyping_disable:
+        checks.num_calls += 1
+        is_repetition = checks.num_calls > FIRST_CALLS and checks.num_calls % EVERY_FURTHER
+        if is_repetition or jaxtyping.config.jaxtyping_disable:
             return function(*args, **kwargs)
+
         kind = tuple([kind_of(x) for x in args]), tuple([(name, kind_of(x)) for name, x in kwargs.items()])
         if not has_hash(kind):
             return checks.call(function, args, kwargs)
@@ -91,6 +95,8 @@ class Checks:
         self.checker: Callable | None = None
         self.passed: dict[Hashable, set[Hashable]] = {}
         """Kinds of arguments, with the kinds of results that they had."""
+        self.num_calls = 0
+        """Calls in the test that runs."""
 
     def call(self, function: Callable, args: tuple, kwargs: dict) -> Any:
         """Call a function of this `def`, or what stands in for it, between the checks of arguments and result."""
@@ -105,6 +111,16 @@ class Checks:
                 return self.checker(*args, **kwargs)
         finally:
             _next.function = None
+
+
+FIRST_CALLS, EVERY_FURTHER = 16, 64
+"""Calls of a `def` that are looked at in each test, and which of those after them are."""
+
+
+def begin_test() -> None:
+    """Look at the first calls of every function again."""
+    for checks in _checks.values():
+        checks.num_calls = 0
 
 
 class Next(threading.local):

@@ -90,6 +90,7 @@ BY_NIGHT = ("cli", "frozen", "serve", "view")
 @pytest.fixture(autouse=True)
 def shapes_by_day(request: pytest.FixtureRequest) -> Iterator[None]:
     """The checker looks away in the tests of command lines, servers and pages, but for those of all tests."""
+    checker.begin_test()
     is_off = request.path.parent.name in BY_NIGHT and "not nightly" in request.config.option.markexpr
     if is_off:
         jaxtyping.config.update("jaxtyping_disable", True)
@@ -115,6 +116,26 @@ def short_waits() -> Iterator[None]:
             patch.setattr(module, "num_trees", lambda *sizes: 20)
         patch.setattr(baseline.BackgroundForest, "fit", baseline.fit_forest)
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def rough_paths() -> Iterator[int]:
+    """Integrated gradients look at few points of each path; how many they look at otherwise.
+
+    A network that has hardly been trained is rough along all of them, and most explanations are not about it.
+    """
+    from edgewise.explain import gradients  # below the hook that checks shapes
+
+    refinement = gradients.MAX_REFINEMENT
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gradients, "MAX_REFINEMENT", 1)
+        yield refinement
+
+
+@pytest.fixture
+def refined_paths(rough_paths: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They look at as many as ever."""
+    monkeypatch.setattr("edgewise.explain.gradients.MAX_REFINEMENT", rough_paths)
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from checker import check
+from checker import EVERY_FURTHER, FIRST_CALLS, begin_test, check
 from edgewise import Edges, attend
 from edgewise.graph import Supervision
 from edgewise.layers import MultiHeadAttention
@@ -63,6 +63,21 @@ def test_a_call_of_a_kind_that_passed_lets_no_other_kind_pass():
         assert scaled(X, 2).shape == (3, 8)
         with pytest.raises(BeartypeCallHintViolation):
             scaled(X, 7)
+
+
+def test_of_many_calls_in_a_test_some_are_looked_at():
+    for _ in range(FIRST_CALLS):
+        scaled(X)
+    num_refused = 0
+    for _ in range(3 * EVERY_FURTHER):
+        try:
+            scaled(X, 7)
+        except BeartypeCallHintViolation:
+            num_refused += 1
+    assert num_refused == 3
+    begin_test()
+    with pytest.raises(BeartypeCallHintViolation):
+        scaled(X, 7)
 
 
 def test_the_checker_can_be_switched_off(shapes_unchecked):

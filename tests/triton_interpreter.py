@@ -1,6 +1,7 @@
 """Triton's interpreter, without work that it repeats: kernels run in it on machines that have no CUDA device."""
 
 import types
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -10,7 +11,9 @@ def speed_up() -> None:
 
     A launch replaces what `triton.language` holds by what the interpreter computes, and puts it back afterwards. Each
     function that the kernel calls looks through all of it again, mostly with nothing left to replace: half of the time.
-    Some more goes into a table of dtypes that is made for each operation.
+    Some more goes into a table of dtypes that is made for each operation, into the type of each block and the shape of
+    each tensor, which are remembered, and into a second computation of each operation of whole numbers, which looks for
+    overflows: sizes at which one could come are tested elsewhere.
     """
     from triton.runtime import interpreter
 
@@ -44,3 +47,34 @@ def speed_up() -> None:
 
     interpreter.InterpretedFunction.__call__ = call  # type: ignore[method-assign]
     interpreter._get_np_dtype = dtype_of
+    builder = interpreter.interpreter_builder
+    builder.options = replace(builder.options, sanitize_overflow=False)
+    remember_types(language.core)
+
+
+def remember_types(core: Any) -> None:
+    """Let the types of blocks, and the shapes of tensors of a type, be made once."""
+    make_block, make_tensor = core.block_type.__init__, core.tensor.__init__
+    blocks: dict[Any, dict[str, Any]] = {}
+    shapes: dict[str, tuple[Any, Any]] = {}
+
+    def block(self: Any, element_ty: Any, shape: Any) -> None:
+        sizes = tuple([x.value if isinstance(x, core.constexpr) else x for x in shape])
+        known = blocks.get((element_ty.name, sizes))
+        if known is None:
+            make_block(self, element_ty, shape)
+            blocks[element_ty.name, sizes] = dict(vars(self))
+        else:
+            vars(self).update(known)
+
+    def tensor(self: Any, handle: Any, type: Any) -> None:
+        known = shapes.get(type.name)
+        if known is None:
+            make_tensor(self, handle, type)
+            shapes[type.name] = self.shape, self.numel
+        else:
+            self.handle, self.type, self.dtype = handle, type, type.scalar
+            self.shape, self.numel = known
+
+    core.block_type.__init__ = block
+    core.tensor.__init__ = tensor

@@ -18,6 +18,7 @@ from edgewise.explain.gradients import gradient_times_input, integrated_gradient
 from edgewise.explain.occlusion import occlude, share_links
 from edgewise.explain.rank import spearman
 
+pytestmark = pytest.mark.usefixtures("refined_paths")
 WEIGHTS = np.array([3.0, -2.0, 0.5, 0.0, 1.0])
 SOME = st.floats(-5, 5, width=32)
 

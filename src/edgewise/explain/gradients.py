@@ -15,6 +15,8 @@ MAX_POINTS = 9
 TOLERANCE = 2e-3
 """How far the integral over a part may be off, as a share of the largest value, over the root of how many parts there
 are."""
+MAX_REFINEMENT = 32
+"""Points in all, at most, for each of the steps."""
 Function = Callable[[Tensor], Tensor]
 """Maps features `(*batch, node, feature)` to the explained output, `()`; or to one per member, `(*batch)`."""
 
@@ -113,7 +115,7 @@ def integrated_gradients(
         return np.concatenate(at_points)
 
     parts = _Parts.of(on_line, rule, np.linspace(0, 1, num_parts + 1))
-    max_steps = 32 * steps if max_steps is None else max_steps
+    max_steps = MAX_REFINEMENT * steps if max_steps is None else max_steps
     num_points = num_parts * rule.size
     while num_points + 2 * rule.size <= max_steps:
         uncertain = np.flatnonzero(parts.errors > parts.tolerance)

@@ -86,7 +86,7 @@ def test_integrated_gradients_are_complete_and_members_are_averaged():
 
 @pytest.mark.parametrize("together", [1, 5, 32])
 @pytest.mark.parametrize("readout", ["attention_sum", "root"])
-def test_points_of_an_integral_that_are_computed_together_stay_apart(monkeypatch, readout, together):
+def test_points_of_an_integral_that_are_computed_together_stay_apart(monkeypatch, refined_paths, readout, together):
     graphs = some_trees() if readout == "root" else None
     trained, table, _ = graph_model("attention", readout=readout, members=2, graphs=graphs)
     batch = trained.batches(table).batch(np.array([4]))
