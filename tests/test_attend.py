@@ -118,16 +118,22 @@ IN_HALF_PRECISION = {torch.bfloat16: ["scaled_dot", "dot", "cosine", "bilinear"]
 the same two functions read and write numbers of half precision, and compiling each kernel takes seconds."""
 
 
-def marks_of(backend, score, dtype):
+FEW_OVER_RANGES = ["constant", "additive_relu", "additive_sigmoid", "additive_silu", "additive_gelu"]
+"""Scores that kernels over ranges are compiled for in single precision by night only: each has a kernel of its own
+there, which calls the same function as the kernel over edges."""
+
+
+def marks_of(backend, score, dtype, neighborhood=None):
     """By night, what is compiled for it proves nothing of its own."""
-    by_night = backend == "numba" and score not in IN_HALF_PRECISION.get(dtype, [score])
+    is_costly = score in FEW_OVER_RANGES and neighborhood == "causal_lengths_decoding"
+    by_night = backend == "numba" and (is_costly or score not in IN_HALF_PRECISION.get(dtype, [score]))
     return [pytest.mark.nightly] if by_night else []
 
 
 @pytest.mark.parametrize(
     ("backend", "triple", "dtype"),
     [
-        pytest.param(name, triple, dtype, marks=marks_of(name, triple[1].name, dtype))
+        pytest.param(name, triple, dtype, marks=marks_of(name, triple[1].name, dtype, triple[0].name))
         for name in all_backends
         for triple in PRECISE
         if not refuses(name, problem(*triple))

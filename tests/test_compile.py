@@ -120,7 +120,7 @@ def test_a_compiled_layer_takes_sizes_it_was_not_compiled_for(plain_edgewise):
         assert_same_with_gradients(compiled, layer, torch.randn(2, num_nodes, 8), neighborhood=plain_edgewise.Causal())
 
 
-@pytest.mark.parametrize("score", ["gat", "gatv2"])
+@pytest.mark.parametrize("score", [pytest.param("gat", marks=pytest.mark.nightly), "gatv2"])
 def test_a_slope_may_be_a_symbol(plain_edgewise, score):
     """The numbers of a module as torch makes them where sizes are dynamic."""
     e = plain_edgewise
@@ -159,7 +159,13 @@ def molecules(edgewise, num_graphs, num_rows, seed):
 
 
 @pytest.mark.parametrize(
-    ("layer", "is_planned"), [("attention", True), ("attention", False), ("edge_attention", True), ("dmpnn", True)]
+    ("layer", "is_planned"),
+    [
+        ("attention", True),
+        pytest.param("attention", False, marks=pytest.mark.nightly),
+        ("edge_attention", True),
+        pytest.param("dmpnn", True, marks=pytest.mark.nightly),  # the same class as edge_attention
+    ],
 )
 def test_the_default_molecule_models_are_one_program_for_batches_of_all_sizes(plain_edgewise, layer, is_planned):
     from torch._dynamo.testing import CompileCounter

@@ -176,7 +176,7 @@ QUICK = ["--epochs", "2", "--model-dim", "8", "--num-heads", "2", "--head-dim", 
 
 
 @pytest.mark.parametrize("page", ["README.md", "docs/molecules.md"])
-def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
+def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys, shapes_unchecked):
     from edgewise.cli.main import main
     from edgewise.learn.readers.molecules.simulate import demo_table
 
@@ -200,7 +200,7 @@ def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch, capsys):
     assert list(predictions["status"]) == ["ok"] * 5
 
 
-def test_the_commands_over_texts_run(tmp_path, monkeypatch, capsys):
+def test_the_commands_over_texts_run(tmp_path, monkeypatch, capsys, shapes_unchecked):
     from edgewise.cli.main import main
 
     monkeypatch.chdir(tmp_path)
@@ -218,7 +218,7 @@ def test_the_commands_over_texts_run(tmp_path, monkeypatch, capsys):
         assert main([*command, *quick.get(command[0], []), *passes]) == 0, capsys.readouterr().err
 
 
-def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
+def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys, shapes_unchecked):
     from edgewise.cli.main import main
 
     monkeypatch.chdir(tmp_path)
@@ -251,7 +251,7 @@ def test_the_commands_over_graphs_run(tmp_path, monkeypatch, capsys):
         assert main([*command, *passes]) == 0, capsys.readouterr().err
 
 
-def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys):
+def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys, shapes_unchecked):
     from edgewise.cli.main import main
 
     monkeypatch.chdir(tmp_path)
@@ -264,7 +264,7 @@ def test_the_commands_over_motion_run(tmp_path, monkeypatch, capsys):
         assert main([*command, *quick.get(command[1], [])]) == 0, capsys.readouterr().err
 
 
-def test_the_commands_on_looking_run(tmp_path, monkeypatch, capsys):
+def test_the_commands_on_looking_run(tmp_path, monkeypatch, capsys, shapes_unchecked):
     from edgewise.cli.main import main
     from edgewise.learn.readers.molecules.simulate import demo_table
 

@@ -114,7 +114,7 @@ def without_node(table, node):
 @pytest.mark.parametrize("is_directed", [False, True])
 def test_effects_are_those_of_graphs_without_the_node(model, is_directed):
     trained, table = made(model=model, is_directed=is_directed, members=2)
-    found = explain_edge(trained, table, 5, label="1")
+    found = explain_edge(trained, table, 5, label="1", methods=["occlusion"])
     (sender,), (receiver,) = (nodes.tolist() for nodes in table.ends(np.array([5])))
     name = {str(node): node for node in range(20)}
     assert (found.center, found.other_end) == (0, 1)

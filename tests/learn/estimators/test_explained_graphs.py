@@ -57,7 +57,7 @@ def without_link(graph, one, other):
 def test_effects_are_those_of_graphs_built_without_the_part(settings, readout):
     """Positions too are those of what is left."""
     trained, table, graphs = graph_model(**settings, readout=readout)
-    graph, found = graphs[4], explain_graph(trained, table, 4)
+    graph, found = graphs[4], explain_graph(trained, table, 4, methods=["occlusion"])
     assert isinstance(found, Explanation)
     whole = predicted(trained, graph)
     assert found.predictions[0].value == pytest.approx(whole, abs=1e-5)
@@ -73,7 +73,7 @@ def test_effects_are_those_of_graphs_built_without_the_part(settings, readout):
 
 def test_integrated_gradients_are_complete_and_members_are_averaged():
     trained, table, _ = graph_model("attention", members=3)
-    found = explain_graph(trained, table, 5)
+    found = explain_graph(trained, table, 5, methods=["integrated gradients"])
     batch = trained.batches(table).batch(np.array([5]))
     blank = batch.with_node_features(torch.zeros_like(batch.graph.node_features))
     with torch.no_grad():
@@ -92,7 +92,7 @@ def test_points_of_an_integral_that_are_computed_together_stay_apart(monkeypatch
     batch = trained.batches(table).batch(np.array([4]))
     features, size = batch.graph.node_features, batch.graph.num_nodes + batch.graph.num_edges
     monkeypatch.setattr(explaining, "GRADIENT_SIZE", together * size)
-    found = by_name(explain_graph(trained, table, 4))["integrated gradients"].values
+    found = by_name(explain_graph(trained, table, 4, methods=["integrated gradients"]))["integrated gradients"].values
     std = trained.target_scale.std[0]
     one_at_a_time = [
         integrated_gradients(lambda x, member=member: member(batch.with_node_features(x)).mean() * std, features)

@@ -74,7 +74,7 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, decoder):
     trained = made(model, decoder=decoder, edge_features=2 if model == "attention" else 0)
     pair = ends_of(trained)
     graph = without_pair(trained.encoder.graph, *pair)
-    found, whole = explain_link(trained, *pair), predicted(trained, graph, pair)
+    found, whole = explain_link(trained, *pair, methods=["occlusion"]), predicted(trained, graph, pair)
     assert (found.kind, found.explained, found.center, found.other_end) == ("graph", "link_prob", 0, 1)
     assert [unit.name for unit in found.units[:2]] == [f"n{node}" for node in pair]
     assert found.title == f"n{pair[0]} – n{pair[1]}"
@@ -97,7 +97,7 @@ def test_effects_are_those_of_graphs_built_without_the_part(model, decoder):
 def test_an_end_loses_its_features(end):
     trained = made("gcn", feature_scale="none")
     pair = apart_of(trained)
-    found, graph = explain_link(trained, *pair), trained.encoder.graph
+    found, graph = explain_link(trained, *pair, methods=["occlusion"]), trained.encoder.graph
     assert found.notes[0] == "The graph does not have this link."
     features = graph.features.to_dense()
     features[pair[end]] = 0
@@ -114,7 +114,7 @@ def test_the_link_itself_carries_no_message_and_a_note_says_what_it_would_do():
         predicted(trained, trained.encoder.graph, pair),
     )
     assert apart != pytest.approx(seen, abs=1e-3)
-    found = explain_link(trained, *pair)
+    found = explain_link(trained, *pair, methods=["occlusion"])
     assert found.predictions[0].value == pytest.approx(apart, abs=1e-6)
     assert found.notes[0].endswith(f"link_prob would be {seen:.3g}.")
     other = apart_of(trained)
@@ -125,7 +125,10 @@ def test_the_link_itself_carries_no_message_and_a_note_says_what_it_would_do():
 def test_edges_that_are_one_way():
     trained = made("gat", directed=True)
     pair = ends_of(trained)
-    there, back = explain_link(trained, *pair), explain_link(trained, *reversed(pair))
+    there, back = (
+        explain_link(trained, *pair, methods=["occlusion"]),
+        explain_link(trained, *reversed(pair), methods=["occlusion"]),
+    )
     assert there.title == f"n{pair[0]} → n{pair[1]}"
     graph = without_pair(trained.encoder.graph, *pair, is_directed=True)
     assert there.predictions[0].value == pytest.approx(predicted(trained, graph, pair), abs=1e-6)
@@ -140,9 +143,9 @@ def test_edges_that_are_one_way():
 def test_a_subgraph_of_a_large_graph_keeps_mean_and_spread(model, monkeypatch):
     trained = made(model)
     pair = ends_of(trained)
-    small = explain_link(trained, *pair)
+    small = explain_link(trained, *pair, methods=["occlusion"])
     monkeypatch.setattr(explaining, "MAX_WHOLE", 10)
-    large = explain_link(trained, *pair)
+    large = explain_link(trained, *pair, methods=["occlusion"])
     assert large.predictions[0].value == pytest.approx(small.predictions[0].value, abs=1e-6), (
         "the part says what the whole says"
     )
@@ -164,7 +167,7 @@ def test_a_subgraph_of_a_large_graph_keeps_mean_and_spread(model, monkeypatch):
 def test_layers_are_those_of_the_whole_graph_and_rollout_is_of_both_ends(model):
     trained = made(model)
     pair = ends_of(trained)
-    found, trace = explain_link(trained, *pair), Trace()
+    found, trace = explain_link(trained, *pair, methods=["rollout"]), Trace()
     with torch.no_grad():
         trained.model.encoder(trained.encoder.scaled(without_pair(trained.encoder.graph, *pair)).graph(), trace)
     places = [int(unit.name[1:]) for unit in found.units]
@@ -185,7 +188,7 @@ def test_integrated_gradients_sum_to_the_difference(known):
     trained = made("gcn", known=known, num_layers=8, **({"feature_scale": "none"} if known else {}))
     circle = EdgeList(np.arange(30), np.roll(np.arange(30), 1), np.zeros((30, 0), np.float32)).both_ways(30)
     graph = replace(trained.encoder.graph, edges=circle)
-    found = explain_link(trained, 3, 18, graph=graph)
+    found = explain_link(trained, 3, 18, graph=graph, methods=["integrated gradients"])
     assert len(found.units) == 30, "all that counts is shown"
     batch, model = trained.encoder.scaled(graph).graph(), trained.model
     with torch.no_grad():

@@ -79,7 +79,7 @@ def test_a_border_is_needed_where_degrees_of_senders_count():
 def test_occlusion_asks_the_whole_graph_without_the_node(model, sparse):
     trained, table = made(model, sparse=sparse, members=2)
     node = 7
-    found = explain_node(trained, table, node)
+    found = explain_node(trained, table, node, methods=["occlusion"])
     assert (found.kind, found.center, found.units[0].name) == ("graph", 0, "7")
     label = int(found.predictions[0].value)
     full = predicted(trained, table, node, label)
@@ -93,7 +93,7 @@ def test_occlusion_asks_the_whole_graph_without_the_node(model, sparse):
 
 def test_the_node_itself_loses_its_features():
     trained, table = made("gcn", task="regression", feature_scale="none")
-    found = explain_node(trained, table, 7)
+    found = explain_node(trained, table, 7, methods=["occlusion"])
     features = table.features.to_dense()
     features[7] = 0
     blank = replace(table, features=type(table.features).of(features))
@@ -103,7 +103,7 @@ def test_the_node_itself_loses_its_features():
 
 def test_links_are_pairs_and_lose_both_ways():
     trained, table = made("gat")
-    found = explain_node(trained, table, 7)
+    found = explain_node(trained, table, 7, methods=["occlusion"])
     label = int(found.predictions[0].value)
     places = [int(unit.name) for unit in found.units]
     pairs = [frozenset((link.first, link.second)) for link in found.links]
@@ -122,7 +122,7 @@ def test_links_are_pairs_and_lose_both_ways():
 @pytest.mark.parametrize("model", ["gat", "gatv2", "attention"])
 def test_layers_are_those_of_the_whole_graph(model):
     trained, table = made(model)
-    found = explain_node(trained, table, 7)
+    found = explain_node(trained, table, 7, methods=["rollout"])
     trace = Trace()
     graph = trained.batches(table).graph
     with torch.no_grad():
@@ -143,7 +143,7 @@ def test_layers_are_those_of_the_whole_graph(model):
 
 def test_attention_over_distances_says_how_much_of_each_node_is_summed():
     trained, table = made("hop_attention", task="regression")
-    found = explain_node(trained, table, 7)
+    found = explain_node(trained, table, 7, methods=["attention"])
     attention = by_name(found)["attention"].values
     # The answer is the sum of the numbers of each node before they are spread, times these weights.
     member, graph = trained.members[0], trained.batches(table).graph
@@ -159,7 +159,7 @@ def test_attention_over_distances_says_how_much_of_each_node_is_summed():
 @pytest.mark.parametrize("sparse", [False, True])
 def test_integrated_gradients_sum_to_the_difference(sparse):
     trained, table = made("gatv2", task="regression", sparse=sparse, feature_scale="none")
-    found = explain_node(trained, table, 7)
+    found = explain_node(trained, table, 7, methods=["integrated gradients"])
     blank = replace(table, features=type(table.features).of(np.zeros(table.features.shape)))
     if sparse:
         known = table.features
@@ -196,7 +196,7 @@ def test_features_of_edges_come_along():
     with torch.no_grad():
         whole = trained.members[0](Batch(graph, Supervision(nodes=torch.tensor([3]))))
         torch.testing.assert_close(trained.members[0](near.batch), whole, rtol=1e-4, atol=1e-5)
-    found = explain_node(trained, table, 3)
+    found = explain_node(trained, table, 3, methods=["occlusion"])
     label = int(found.predictions[0].value)
     cut = predicted(trained, without(table, int(found.units[1].name)), 3, label)
     expected = predicted(trained, table, 3, label) - cut
@@ -249,7 +249,7 @@ def test_what_is_refused():
 )
 def test_added_edges_go_with_their_nodes_and_positions_stay(settings):
     trained, table = made("attention", **settings)
-    found, node = explain_node(trained, table, 7), 7
+    found, node = explain_node(trained, table, 7, methods=["occlusion", "rollout"]), 7
     graph, label = trained.batches(table).graph, int(found.predictions[0].value)
 
     def asked(batch):

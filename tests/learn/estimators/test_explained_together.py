@@ -16,18 +16,30 @@ from explain_cases import (
     text_model,
 )
 
+GRADIENTS = {"methods": ["integrated gradients", "gradient × input"]}
 EXPLAINED = {
-    "language": lambda: explain_prompt(language_model(), SONG[:6]),
-    "tagging": lambda: explain_sentence(tagger(), "the film was great ."),
-    "tagging, hidden words": lambda: explain_sentence(tagger("bpe"), "the film was great ."),
-    "text": lambda: explain_text(text_model(members=2), "the film was great"),
-    "two texts, recurrent": lambda: explain_text(text_model(columns=2, encoder="lstm"), ("the film", "was great")),
-    **{kind: lambda kind=kind: explain_translation(translation_model(kind), "a red dog runs") for kind in KINDS},
-    "one token": lambda: explain_translation(translation_model(), "a red dog runs", target=2),
+    "language": lambda: explain_prompt(language_model(), SONG[:6], **GRADIENTS),
+    "tagging": lambda: explain_sentence(tagger(), "the film was great .", **GRADIENTS),
+    "tagging, hidden words": lambda: explain_sentence(tagger("bpe"), "the film was great .", **GRADIENTS),
+    "text": lambda: explain_text(text_model(members=2), "the film was great", **GRADIENTS),
+    "two texts, recurrent": lambda: explain_text(
+        text_model(columns=2, encoder="lstm"), ("the film", "was great"), **GRADIENTS
+    ),
+    **{
+        kind: lambda kind=kind: explain_translation(translation_model(kind), "a red dog runs", **GRADIENTS)
+        for kind in KINDS
+    },
+    "one token": lambda: explain_translation(translation_model(), "a red dog runs", target=2, **GRADIENTS),
 }
 
 
-@pytest.mark.parametrize("kind", EXPLAINED)
+BY_NIGHT = ("bahdanau", "local")
+"""Recurrent translators like "lstm" and "looks once", whose gradients take longest."""
+
+
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=[pytest.mark.nightly] * (kind in BY_NIGHT)) for kind in EXPLAINED]
+)
 def test_they_stay_apart(kind, monkeypatch):
     found = []
     for tokens in (1, 40, 2**12):  # a copy at a time; some, and fewer in the end; all
