@@ -12,8 +12,9 @@ Needs EDGEWISE_DATA, the folder with `moleculenet`. Three questions, asked on te
 3. Pairs of ESOL, and of Lipophilicity, that differ in one group, one of them a test molecule: how does the difference
    of what was measured rank beside that of what the groups are said to add (Spearman)?
 
-Written are benchmarks/results/explanations.json and explanations.md, and the table of docs/look.md. The constants of
-`removal` were chosen on validation molecules.
+Written are benchmarks/results/explanations.json and explanations.md, and the table of docs/look.md. What methods say of
+a molecule is kept beside the run, so that a measurement that was ended goes on. The constants of `removal` were chosen
+on validation molecules.
 """
 
 import argparse
@@ -79,9 +80,18 @@ class Run:
     def splits(self) -> dict[str, list[int]]:
         return RunFolder(self.folder).read_object("splits.json")
 
+    @property
+    def _kept(self) -> Path:
+        """A line of JSON for each molecule: what methods say of it."""
+        return self.folder.with_name(f"{self.folder.name}.attributions.jsonl")
+
     @cached_property
     def _attributions(self) -> dict[str, dict[str, np.ndarray]]:
-        return {}
+        lines = self._kept.read_text().splitlines() if self._kept.is_file() else []
+        return {
+            smiles: {name: np.array(values) for name, values in by_method.items()}
+            for smiles, by_method in map(json.loads, lines)
+        }
 
     def attributions(self, smiles: str) -> dict[str, np.ndarray]:
         """What each method says of each atom; the same random order for the same molecule."""
@@ -91,7 +101,10 @@ class Run:
                 results = [METHODS[name].attribute(item) for name in COMPARED_METHODS]
             found = {result.name: result.values for result in results if result is not None}
             seed = sum(map(ord, smiles))
-            self._attributions[smiles] = {**found, RANDOM: np.random.default_rng(seed).normal(size=item.num_units)}
+            found[RANDOM] = np.random.default_rng(seed).normal(size=item.num_units)
+            self._attributions[smiles] = found
+            with self._kept.open("a") as file:
+                file.write(json.dumps([smiles, {name: values.tolist() for name, values in found.items()}]) + "\n")
         return self._attributions[smiles]
 
 
