@@ -293,6 +293,10 @@ MISUSES = {
         lambda: attend(**tensors(backend="fast")),
         "backend must be one of auto, sdpa, varlen, flex, uniform, triton, numba, gather, reference, not 'fast'.",
     ),
+    "backend, a list": (
+        lambda: attend(**tensors(backend=["numba"])),
+        "backend must be one of auto, sdpa, varlen, flex, uniform, triton, numba, gather, reference, not ['numba'].",
+    ),
     "how": (
         lambda: aggregate(torch.ones(2, 2), how="prod"),
         "aggregate: how must be 'sum', 'mean', 'max' or 'min', not 'prod'.",
@@ -325,6 +329,10 @@ MISUSES = {
     "activation": (
         lambda: Additive(torch.ones(3), "sin"),
         "Additive: activation must be one of tanh, relu, sigmoid, silu, gelu, not 'sin'.",
+    ),
+    "activation, a list": (
+        lambda: Additive(torch.ones(3), ["tanh"]),
+        "Additive: activation must be one of tanh, relu, sigmoid, silu, gelu, not ['tanh'].",
     ),
     "kind": (lambda: Distance("cosine"), "Distance: kind must be 'gaussian' or 'laplacian', not 'cosine'."),
     "length": (lambda: Distance(length=0.0), "Distance: length must be positive, not 0.0."),

@@ -135,7 +135,7 @@ class Additive:
 
     def __post_init__(self) -> None:
         _require_axes("Additive", "vector", self.vector, ("key_dim",))
-        if self.activation not in ACTIVATIONS:
+        if self.activation not in tuple(ACTIVATIONS):
             raise SettingError(
                 f"Additive: activation must be one of {', '.join(ACTIVATIONS)}, not {self.activation!r}."
             )

@@ -47,7 +47,7 @@ def choose(call: Call, name: str = "auto") -> ModuleType:
                 continue
             if not backend.refusals(call) and not _others_are_better(backend, call):
                 return backend
-    if name not in BY_NAME:
+    if name not in tuple(BY_NAME):
         raise SettingError(f"backend must be one of auto, {', '.join(BY_NAME)}, not {name!r}.")
 
     reasons = BY_NAME[name].refusals(call)

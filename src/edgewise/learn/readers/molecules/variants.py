@@ -97,7 +97,7 @@ def inverted(molecule: Chem.Mol, atom: int) -> Chem.Mol | None:
     """The molecule with the other arrangement around a stereo center.
 
     Returns:
-        None if the atom is no center whose arrangement is known.
+        None if the arrangement of the atom is not known.
 
     >>> Chem.MolToSmiles(inverted(Chem.MolFromSmiles("C[C@H](F)Cl"), 1))
     'C[C@@H](F)Cl'
