@@ -354,25 +354,51 @@ def report(results: dict[str, dict[str, Any]], versions: str) -> str:
 
 
 def networks(results: dict[str, dict[str, Any]]) -> str:
-    """The table of networks, each alone, and how they rank."""
+    """The tables of networks: each alone, how they rank, and each with what stands beside it."""
     of_sets = {name: results[name]["networks"] for name in SETS if "networks" in results.get(name, {})}
-    models = sorted({model for of_models in of_sets.values() for model in of_models})
-    rows, ranks = [], {split: [] for split in ("network, validation", "network")}
+    alone, means = compared(of_sets, ("network, validation", "network"))
+    of_ranks = [
+        f"{mean[model]:.2f}" if model in RANKED else "–" for mean in means.values() for model in models_of(of_sets)
+    ]
+    num_sets = sum(set(RANKED) <= set(of_models) for of_models in of_sets.values())
+    ranked = [f"mean rank of {' and '.join(RANKED)}, {num_sets} sets", "", *of_ranks]
+    stacked = {
+        name: {model: scores for model, scores in of_models.items() if "stack" in scores}
+        for name, of_models in of_sets.items()
+    }
+    stacked = {name: of_models for name, of_models in stacked.items() if len(of_models) > 1}
+    beside, _ = compared(stacked, ("stack, validation", "stack"))
+    return (
+        f"Networks, each alone (`--models`):\n\n{table_of(header_of(of_sets), [*alone, ranked])}"
+        f"\nThe same with what stands beside them:\n\n{table_of(header_of(stacked), beside)}"
+    )
+
+
+def models_of(of_sets: dict[str, dict[str, Any]]) -> list[str]:
+    """The networks that some set has."""
+    return sorted({model for of_models in of_sets.values() for model in of_models})
+
+
+def header_of(of_sets: dict[str, dict[str, Any]]) -> list[str]:
+    """The first row of a table of networks."""
+    columns = [f"{model}, {split}" for split in ("validation", "test") for model in models_of(of_sets)]
+    return ["set, split", "metric", *columns]
+
+
+def compared(of_sets: dict[str, dict[str, Any]], splits: tuple[str, str]) -> tuple[list[list[str]], dict[str, Any]]:
+    """The rows of a table of networks by their validation and test scores, and the mean ranks of two of them."""
+    rows: list[list[str]] = []
+    ranks: dict[str, list[pd.Series]] = {split: [] for split in splits}
     for name, of_models in of_sets.items():
-        metric = PROTOCOLS[name].metric
-        cells = []
-        for split in ranks:
+        metric, cells = PROTOCOLS[name].metric, []
+        for split in splits:
             scores = {model: scores[split] for model, scores in of_models.items()}
             shown = in_bold(scores, metric)
-            cells += [shown.get(model, "–") for model in models]
+            cells += [shown.get(model, "–") for model in models_of(of_sets)]
             if set(RANKED) <= set(scores):
                 ranks[split].append(pd.Series(scores)[list(RANKED)].rank(ascending=metric != "roc_auc"))
         rows.append([name, BY_NAME[metric], *cells])
-    means = [sum(orders) / len(orders) for orders in ranks.values() if orders]
-    of_ranks = [f"{mean[model]:.2f}" if model in RANKED else "–" for mean in means for model in models]
-    rows.append([f"mean rank of {' and '.join(RANKED)}, {len(ranks['network'])} sets", "", *of_ranks])
-    header = ["set, split", "metric", *[f"{model}, {split}" for split in ("validation", "test") for model in models]]
-    return "Networks, each alone (`--models`):\n\n" + table_of(header, rows)
+    return rows, {split: sum(orders) / len(orders) for split, orders in ranks.items() if orders}
 
 
 def main() -> None:
@@ -394,7 +420,7 @@ def main() -> None:
             folder, table = Path(temporary), Path(temporary) / "table.csv"
             protocol.table().to_csv(table, index=False)
             for model in options.models if name in SETS else ():
-                if model not in known.setdefault("networks", {}):
+                if "stack" not in known.setdefault("networks", {}).get(model, {}):
                     known["networks"][model] = of_network(scores_of(ours(protocol, table, folder, model), options.busy))
             if not options.models and "network" not in known:
                 found = scores_of(ours(protocol, table, folder), options.busy)
@@ -414,8 +440,9 @@ def scores_of(found: dict[str, Any], is_busy: bool) -> dict[str, Any]:
 
 
 def of_network(found: dict[str, Any]) -> dict[str, Any]:
-    """What a run says of its network."""
-    return {key: value for key, value in found.items() if key.startswith(("network", "ours_"))}
+    """What a run says of its network, alone and with what stands beside it."""
+    known = {key: value for key, value in found.items() if key.startswith(("network", "stack", "ours_"))}
+    return {**known, "stack": found["ours"]}
 
 
 def write(path: Path, results: dict[str, dict[str, Any]]) -> None:
