@@ -363,8 +363,8 @@ def networks(results: dict[str, dict[str, Any]]) -> str:
     num_sets = sum(set(RANKED) <= set(of_models) for of_models in of_sets.values())
     ranked = [f"mean rank of {' and '.join(RANKED)}, {num_sets} sets", "", *of_ranks]
     stacked = {
-        name: {model: scores for model, scores in of_models.items() if "stack" in scores}
-        for name, of_models in of_sets.items()
+        name: {model: scores for model, scores in found.get("networks", {}).items() if "stack" in scores}
+        for name, found in results.items()
     }
     stacked = {name: of_models for name, of_models in stacked.items() if len(of_models) > 1}
     beside, _ = compared(stacked, ("stack, validation", "stack"))
@@ -406,7 +406,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chemprop", help="the program chemprop; without it only ours and the forest are run")
     parser.add_argument("--only", nargs="+", default=[""], help="protocols whose names begin so")
-    parser.add_argument("--models", nargs="+", default=[], help="networks that are trained on one split of each set")
+    parser.add_argument(
+        "--models",
+        nargs="+",
+        default=[],
+        help="networks that are trained on one split of each set, and on others that --only names in full",
+    )
     parser.add_argument("--busy", action="store_true", help="other programs run: record scores, but no seconds")
     parser.add_argument("--again", action="store_true", help="repeat runs that are there")
     options = parser.parse_args()
@@ -419,7 +424,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as temporary:
             folder, table = Path(temporary), Path(temporary) / "table.csv"
             protocol.table().to_csv(table, index=False)
-            for model in options.models if name in SETS else ():
+            for model in options.models if name in (*SETS, *options.only) else ():
                 if "stack" not in known.setdefault("networks", {}).get(model, {}):
                     known["networks"][model] = of_network(scores_of(ours(protocol, table, folder, model), options.busy))
             if not options.models and "network" not in known:
