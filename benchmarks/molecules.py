@@ -168,6 +168,7 @@ PROTOCOLS = {
     "bace pIC50, random 1": PIC50(at_random(1)),
     "bace class, random 0": INHIBITOR(at_random(0)),
     "bace class, random 1": INHIBITOR(at_random(1)),
+    # The same scaffolds are test rows in both: two runs of chemprop, which draws its seed.
     **{f"bbbp, mat_split_{fold}": BARRIER(column(f"mat_split_{fold}")) for fold in range(2)},
     **{f"esol, mat_split_{fold}": ESOL(column(f"mat_split_{fold}")) for fold in range(3)},
     "freesolv, mat_split_0": FREESOLV(column("mat_split_0")),
