@@ -6,14 +6,14 @@ from functools import cache
 from typing import Any
 
 
-def speed_up() -> None:
+def speed_up(look_for_overflows: bool) -> None:
     """Let the interpreter prepare `triton.language` once for a kernel, and not again for each function it calls.
 
     A launch replaces what `triton.language` holds by what the interpreter computes, and puts it back afterwards. Each
     function that the kernel calls looks through all of it again, mostly with nothing left to replace: half of the time.
     Some more goes into a table of dtypes that is made for each operation, into the type of each block and the shape of
     each tensor, which are remembered, and into a second computation of each operation of whole numbers, which looks for
-    overflows: sizes at which one could come are tested elsewhere.
+    overflows.
     """
     from triton.runtime import interpreter
 
@@ -48,7 +48,7 @@ def speed_up() -> None:
     interpreter.InterpretedFunction.__call__ = call  # type: ignore[method-assign]
     interpreter._get_np_dtype = dtype_of
     builder = interpreter.interpreter_builder
-    builder.options = replace(builder.options, sanitize_overflow=False)
+    builder.options = replace(builder.options, sanitize_overflow=look_for_overflows)
     remember_types(language.core)
 
 

@@ -8,10 +8,10 @@ from triton_interpreter import speed_up
 
 
 @pytest.fixture(scope="session", autouse=True)
-def quick_interpreter():
-    """Its repeated preparations are left out."""
+def quick_interpreter(request):
+    """Its repeated preparations are left out; by day it does not look for overflows."""
     pytest.importorskip("triton")
-    speed_up()
+    speed_up(look_for_overflows="not nightly" not in request.config.option.markexpr)
 
 
 @pytest.fixture(autouse=True)
