@@ -1,6 +1,7 @@
 """How long the same commands take at another revision and in this checkout, and how much memory.
 
-    python benchmarks/revisions.py b9e2816            about 20 minutes on two quiet cores
+    python benchmarks/revisions.py b9e2816            half an hour on two quiet cores
+    python benchmarks/revisions.py b9e2816 --only read       the rows whose names begin so; the others stay as they are
     python benchmarks/revisions.py b9e2816 --quick    is it all there? Nothing is written
 
 Each command runs in a process of its own, the two revisions in turn, after a first round that is not counted: it
@@ -115,21 +116,23 @@ def checkout(revision: str) -> Iterator[Path]:
 
 def table(result: dict) -> str:
     """The page of a result."""
-    before, after = result["before"], result["after"]
+    before = result["before"]
     lines = [
-        f"# The same commands at {before} and at {after}",
+        f"# The same commands at {before} and later",
         "",
         f"{result['machine']}; medians of {result['rounds']} rounds in turn, ratios of the same round. "
         f"`python benchmarks/revisions.py {before}`",
         "",
-        f"| | {before}, s | {after}, s | ratio (smallest to largest) | {before}, MB | {after}, MB |",
-        "|---|---|---|---|---|---|",
+        f"| | {before}, s | later, s | ratio (smallest to largest) | {before}, MB | later, MB | the later revision |",
+        "|---|---|---|---|---|---|---|",
     ]
     for name, (old, new) in result["seconds"].items():
         ratios = [late / early for early, late in zip(old, new, strict=True)]
         spread = f"{median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
         memory = " | ".join(f"{median(megabytes):.0f}" for megabytes in result["megabytes"][name])
-        lines.append(f"| {name} | {median(old):.3g} | {median(new):.3g} | {spread} | {memory} |")
+        lines.append(
+            f"| {name} | {median(old):.3g} | {median(new):.3g} | {spread} | {memory} | {result['after'][name]} |"
+        )
     return "\n".join(lines) + "\n"
 
 
@@ -138,6 +141,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("revision", help="the other one")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--only", default="", metavar="NAME", help="the rows whose names begin so")
     parser.add_argument("--quick", action="store_true", help="one short round, and nothing is written")
     parser.add_argument("--force", action="store_true", help="measure on a busy machine, too")
     arguments = parser.parse_args()
@@ -145,29 +149,39 @@ def main() -> None:
     here, scale = HERE.parent, 1000 if arguments.quick else 1
     rounds, trainings = 1 if arguments.quick else arguments.rounds, training_commands(arguments.quick)
     named = subprocess.run(["git", "rev-parse", "--short", "HEAD"], cwd=here, capture_output=True, text=True).stdout
-    seconds: dict[str, tuple[list[float], list[float]]] = {}
-    megabytes: dict[str, tuple[list[float], list[float]]] = {}
     result: dict[str, Any] = {
         "before": arguments.revision,
-        "after": named.strip(),
         "machine": f"{machine.cores()} cores",
         "rounds": rounds,
+        "after": {},
+        "seconds": {},
+        "megabytes": {},
     }
+    written = RESULTS / "revisions.json"
+    if arguments.only and written.exists():
+        kept = json.loads(written.read_text())
+        if any(kept[part] != result[part] for part in ("before", "machine", "rounds")):
+            raise SystemExit(f"{written} holds other revisions, rounds or another machine: measure all rows.")
+        result = kept
     with checkout(arguments.revision) as other, tempfile.TemporaryDirectory() as folder:
         for name in [*trainings, *(f"read, {table}" for table in TABLES)]:
-            seconds[name], megabytes[name] = ([], []), ([], [])
+            if not name.startswith(arguments.only):
+                continue
+            seconds: tuple[list[float], list[float]] = ([], [])
+            megabytes: tuple[list[float], list[float]] = ([], [])
             for number in range(rounds + 1):
                 machine.wait_until_quiet(check_load=False, force=arguments.force or arguments.quick)
                 # Each revision goes first in every other round: what runs later finds a warmer processor.
                 for which in (0, 1) if number % 2 else (1, 0):
                     found = measured((other, here)[which], name, trainings, scale, Path(folder))
                     if number:
-                        seconds[name][which].append(round(found[0], 3))
-                        megabytes[name][which].append(round(found[1], 1))
-            print(name, *(f"{median(known):.3g} s" for known in seconds[name]), flush=True)
-            result |= {"seconds": seconds, "megabytes": megabytes}
+                        seconds[which].append(round(found[0], 3))
+                        megabytes[which].append(round(found[1], 1))
+            print(name, *(f"{median(times):.3g} s" for times in seconds), flush=True)
+            for part, value in (("after", named.strip()), ("seconds", seconds), ("megabytes", megabytes)):
+                result[part][name] = value
             if not arguments.quick:  # after each row, so that what was measured stays where the rest is stopped
-                (RESULTS / "revisions.json").write_text(json.dumps(result, indent=1) + "\n")
+                written.write_text(json.dumps(result, indent=1) + "\n")
                 (RESULTS / "revisions.md").write_text(table(result))
     print(table(result))
 

@@ -132,7 +132,7 @@ def target_notes(
     for column, name in zip(targets.T[:MAX_SHOWN], names):
         present = column[~np.isnan(column)]
         if name not in classes:
-            is_whole_number = len(present) > 0 and not (present % 1).any()
+            is_whole_number = len(present) > 0 and bool((present == np.floor(present)).all())
             remedy = "; for classes: --task-type multiclass" if is_whole_number else ""
             notes.append(
                 f"{name}: a number, {present.min():.3g} to {present.max():.3g}{remedy}" if len(present) else name
