@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from edgewise.learn.intervals import Intervals
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
@@ -88,7 +89,7 @@ def trained(job: Any, folder: Path) -> Prepared:
 def first_of(prepared: Prepared) -> Prepared:
     """The first model of an ensemble, calibrated on the validation rows as if it were alone."""
     members = copy.deepcopy(prepared.fitted.members[:1])  # calibration weighs what stands beside the network
-    fitted = replace(prepared.fitted, members=members, difficulty=(), sigma=None)
+    fitted = replace(prepared.fitted, members=members, intervals=as_wide_everywhere(prepared))
     alone = replace(prepared, fitted=fitted, splits=replace(prepared.splits, left_out=()))
     TASK.calibrate(alone)
     return alone
@@ -96,7 +97,12 @@ def first_of(prepared: Prepared) -> Prepared:
 
 def plainly(prepared: Prepared) -> Prepared:
     """The same model with intervals that are as wide for all rows."""
-    return replace(prepared, fitted=replace(prepared.fitted, difficulty=(), sigma=None))
+    return replace(prepared, fitted=replace(prepared.fitted, intervals=as_wide_everywhere(prepared)))
+
+
+def as_wide_everywhere(prepared: Prepared) -> Intervals:
+    """The intervals of a model without the difficulty of rows."""
+    return replace(prepared.fitted.intervals, difficulty=(), sigma=None)
 
 
 def judged(prepared: Prepared) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """The benchmark of attention: its peers agree, it refuses a busy machine, its tables come from its numbers."""
 
+import ast
+import importlib
 import json
 import runpy
 import subprocess
@@ -15,7 +17,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # its import warns of what torch has given up
     pytest.importorskip("torch_geometric", reason="the benchmark's peer torch_geometric is not installed")
 
-FOLDER = Path(__file__).parents[1] / "benchmarks"
+ROOT = Path(__file__).parents[1]
+FOLDER = ROOT / "benchmarks"
 sys.path.insert(0, str(FOLDER))
 import tables  # noqa: E402
 from cpu_attention import bars, dense_cases, edge_cases, graphs, machine, measure, report, tasks  # noqa: E402
@@ -351,3 +354,33 @@ def test_molecules_of_the_benchmark_of_tables_are_distinct_and_can_be_read():
     known, new = (list(tables.molecules(seed, 300)) for seed in (0, 1))
     found = [chem.MolToSmiles(chem.MolFromSmiles(text)) for text in known + new]
     assert len(set(found)) == 600
+
+
+SCRIPTS = [
+    path for folder in ("benchmarks", "docs", "docs/results", "examples") for path in (ROOT / folder).glob("*.py")
+]
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=lambda path: path.name)
+def test_what_a_script_imports_of_edgewise_is_there(path):
+    imports = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ImportFrom)]
+    for node in imports:
+        if (node.module or "").split(".")[0] == "edgewise":
+            module = importlib.import_module(node.module)
+            for name in (alias.name for alias in node.names):
+                assert hasattr(module, name) or importlib.util.find_spec(f"{node.module}.{name}"), name
+
+
+def test_intervals_are_those_of_one_model_and_of_five(tmp_path, monkeypatch):
+    """Twelve alkanes and twelve alcohols, whose scaffolds are themselves."""
+    molecules = ["C" * length + end for length in range(1, 13) for end in ("", "O")]
+    table = tmp_path / "moleculenet/bace.csv"
+    table.parent.mkdir()
+    lines = [f"{smiles},{len(smiles)}.5" for smiles in molecules]
+    table.write_text("\n".join(["smiles,pIC50", *lines]) + "\n")
+    monkeypatch.setenv("EDGEWISE_DATA", str(tmp_path))
+    run = runpy.run_path(str(FOLDER / "intervals.py"))["run"]
+    changes = {"epochs": 1, "model_dim": 8, "molecule_descriptors": False, "companions": "none"}
+    found = run("bace", 0, changes, tmp_path / "runs")
+    assert list(found) == ["plain", "one", "five"]
+    assert found["plain"]["mae"] == found["one"]["mae"] != found["five"]["mae"]

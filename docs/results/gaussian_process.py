@@ -17,7 +17,7 @@ import numpy as np
 
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.tasks.companions import add_companion
-from edgewise.learn.tasks.molecules.companions import COMPANIONS
+from edgewise.learn.tasks.molecules.companions import PROCESS_OF_NUMBERS
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
@@ -27,7 +27,6 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 from molecules import NAME, PROTOCOLS
 
-(PROCESS,) = (kind for kind in COMPANIONS if kind.name == "gaussian-process")
 SETS = {
     "freesolv, mat_split_0": 4,
     "esol, mat_split_0": 4,
@@ -61,7 +60,7 @@ def scores(table: Path, target: str) -> dict[str, float]:
 
     fitted.members, fitted.companions = list(map(network_of, fitted.members)), {}
     members, seed = [prepared.splits.of_member(0)], prepared.settings.train.seed
-    add_companion(fitted, prepared.data, PROCESS, members, seed, TASK.loss(prepared), uses_validation=False)
+    add_companion(fitted, prepared.data, PROCESS_OF_NUMBERS, members, seed, TASK.loss(prepared), uses_validation=False)
     found["before"] = error(fitted.all_outputs(prepared.data, rows).mean()[:, 0])
     return found
 

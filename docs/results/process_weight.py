@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from gaussian_process import PROCESS, PROTOCOLS, tables, trained
+from gaussian_process import PROCESS_OF_NUMBERS, PROTOCOLS, tables, trained
 
 from edgewise.learn.companions.stack import network_of
 from edgewise.learn.tasks.companions import SHARES, USUAL_WEIGHT
@@ -29,8 +29,8 @@ def predicted(table: Path, target: str) -> dict[str, Predicted]:
     prepared = trained(table, target)
     fitted, data = prepared.fitted, prepared.data
     train, _ = prepared.splits.of_member(0)
-    fitted.encoder = PROCESS.encoder(fitted.encoder)
-    process = PROCESS.fit(fitted, data, train, train[:0], prepared.settings.train.seed).module
+    fitted.encoder = PROCESS_OF_NUMBERS.encoder(fitted.encoder)
+    process = PROCESS_OF_NUMBERS.fit(fitted, data, train, train[:0], prepared.settings.train.seed).module
     batches, network, found = fitted.batches(data), network_of(fitted.model), {}
     for part in ("val", "test"):
         rows = getattr(prepared.splits, part)

@@ -1,6 +1,7 @@
 """What `edgewise prepare` refuses or says, and what a store does with cells that lack a number; nothing is trained."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -188,6 +189,18 @@ def test_flags_that_cannot_change_a_store_are_refused(tables):
         DataError, match="'a' is not a column of words there; prepare the store again with --category-col"
     ):
         run(columns_of(target_columns=("label",), category_columns=("a",)))
+
+
+def test_the_column_of_types_that_a_store_has_is_no_change(tables):
+    assert prepare(tables, "--edge-type-column", "t") == 0
+
+    def read(edge_type_column):
+        settings = NodeRunSettings(data=(str(tables / "store"),), columns=columns_of(target_columns=("label",)))
+        return read_data(replace(settings, graph=replace(settings.graph, edge_type_column=edge_type_column)))
+
+    assert len(read("t").rows) == len(read(None).rows) == 9
+    with pytest.raises(SettingError, match="is a store, which has t: --edge-type-column cannot change it"):
+        read("w")
 
 
 def test_columns_that_are_not_stored_are_said(tables, capsys):

@@ -1,4 +1,8 @@
-"""What each unit adds to a prediction, where a sum over units fits the predictions for inputs that are alike."""
+"""A prediction as a sum over the units of its input (the atoms of a molecule): Bayesian linear regression on keys.
+
+Each unit has keys, from coarse to fine (an element, then the element with its neighbors). A weight of each key is
+fitted to predictions for the input, for the input without some of its parts, and for known inputs.
+"""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
@@ -7,7 +11,7 @@ import numpy as np
 from jaxtyping import Float
 
 Keys = tuple[Hashable, ...]
-"""What a unit is, from coarse to fine: units with the same key at a level have something in common."""
+"""The keys of a unit, one for each level, from coarse to fine: units with the same key share its weight."""
 
 
 ABOUT = (
@@ -23,7 +27,7 @@ class Contributions:
     values: Float[np.ndarray, " unit"]
     """What each unit adds."""
     baseline: float
-    """What is left for an input without units."""
+    """b: the value for an input without units."""
     about: str = ABOUT
     """A sentence that says what the values are."""
 
@@ -34,12 +38,12 @@ class KnownInputs:
 
     columns: dict[tuple[int, Hashable], int]
     """The column of each level and key."""
-    counts: Float[np.ndarray, " known key"]
-    """How often each key occurs in each input, times the standard deviation of its level."""
+    design: Float[np.ndarray, " known key"]
+    """The design matrix: how often each key occurs in each input, times the prior standard deviation of its level."""
     precision: Float[np.ndarray, " known known"]
-    """The inverse of their covariance."""
+    """The inverse of the covariance of their predictions, noise included."""
     variances: tuple[float, ...]
-    """Of each level."""
+    """The prior variance of the weights of each level."""
 
     @classmethod
     def of(cls, inputs: Sequence[Sequence[Keys]], noise: float, variances: Sequence[float]) -> "KnownInputs":
@@ -47,15 +51,15 @@ class KnownInputs:
 
         Args:
             inputs: the keys of each unit of each input.
-            noise: how far each prediction may be from a sum, a variance in units of `variances`.
-            variances: of each level.
+            noise: the variance of what a sum leaves of each prediction, in units of `variances`.
+            variances: the prior variance of the weights of each level.
 
         Cost: O(input³), once.
         """
         columns: dict[tuple[int, Hashable], int] = {}
-        counts = _counts(inputs, columns, variances)
-        covariance = counts @ counts.T + noise * np.eye(len(counts))
-        return cls(columns, counts, np.linalg.inv(covariance), tuple(variances))
+        design = _design_matrix(inputs, columns, variances)
+        covariance = design @ design.T + noise * np.eye(len(design))
+        return cls(columns, design, np.linalg.inv(covariance), tuple(variances))
 
 
 def contributions(
@@ -71,19 +75,18 @@ def contributions(
 
     The values are the means of the sums over levels, given all predictions: a Gaussian process over sums. Of all ways
     to write the predictions as sums over units, it takes the one with the smallest weights, so that what units cause
-    together is shared evenly between them. A function that is a sum over units is explained by its own terms, up to
-    what sums leave open.
+    together is shared evenly between them. A function that is a sum over units is explained by its own terms, where
+    the predictions determine them.
 
     Args:
         inputs: the keys of each unit; the first input is explained, the others lack a part of it.
         predictions: of the inputs.
-        noise: how far each prediction may be from the sum, a variance in units of the levels' variances; 0 for the
-            first makes its sum exact.
+        noise: the variance of ε of each prediction, in units of the levels' variances.
         known: other inputs.
-        known_predictions: of these.
+        known_predictions: the predictions for them.
 
     Returns:
-        Values that sum with the baseline to the first prediction.
+        Values that sum with the baseline to the first prediction: ε of the first is spread evenly over its units.
 
     Cost: O(input · known²).
     Source: Rasmussen and Williams 2006, eqs. 2.25 and 2.41 (b has a flat prior); sums: Duvenaud et al. 2011.
@@ -96,28 +99,29 @@ def contributions(
     """
     columns = dict(known.columns)
     units = [[unit] for unit in inputs[0]]
-    counts = _counts([*inputs, *units], columns, known.variances)
-    counts, of_units = counts[: len(inputs)], counts[len(inputs) :]
-    shared = counts[:, : len(known.columns)] @ known.counts.T
+    design = _design_matrix([*inputs, *units], columns, known.variances)
+    design, unit_design = design[: len(inputs)], design[len(inputs) :]
+    cross_covariance = design[:, : len(known.columns)] @ known.design.T
 
-    # Block elimination: first the known inputs, whose precision is there, then what they leave open of the others.
-    weights = shared @ known.precision
-    covariance = counts @ counts.T + np.diag(noise) - weights @ shared.T
+    # K⁻¹1 and K⁻¹y by block elimination: first the known inputs, whose precision is there, then the Schur complement of
+    # the others, which is singular where the noise is 0.
+    projection = cross_covariance @ known.precision
+    schur_complement = design @ design.T + np.diag(noise) - projection @ cross_covariance.T
     right, known_right = (np.stack([np.ones(len(y)), y], axis=1) for y in (predictions, known_predictions))
-    solved = np.linalg.lstsq(covariance, right - weights @ known_right, rcond=None)[0]
-    known_solved = known.precision @ (known_right - shared.T @ solved)
+    solved = np.linalg.lstsq(schur_complement, right - projection @ known_right, rcond=None)[0]
+    known_solved = known.precision @ (known_right - cross_covariance.T @ solved)
 
-    of_ones, of_predictions = solved.sum(0) + known_solved.sum(0)
-    baseline = float(of_predictions / of_ones)
-    solved, known_solved = (side[:, 1] - baseline * side[:, 0] for side in (solved, known_solved))
-    summed = counts.T @ solved
-    summed[: len(known.columns)] += known.counts.T @ known_solved
-    values = of_units @ summed
-    # What rounding leaves, so that the sum is exact.
+    # Generalized least squares: b = 1ᵀK⁻¹y / 1ᵀK⁻¹1.
+    sum_of_ones, sum_of_predictions = solved.sum(0) + known_solved.sum(0)
+    baseline = float(sum_of_predictions / sum_of_ones)
+    solved, known_solved = (columns[:, 1] - baseline * columns[:, 0] for columns in (solved, known_solved))
+    weights = design.T @ solved
+    weights[: len(known.columns)] += known.design.T @ known_solved
+    values = unit_design @ weights
     return Contributions(values + (predictions[0] - baseline - values.sum()) / max(len(values), 1), baseline)
 
 
-def _counts(
+def _design_matrix(
     inputs: Sequence[Sequence[Keys]], columns: dict[tuple[int, Hashable], int], variances: Sequence[float]
 ) -> Float[np.ndarray, " input key"]:
     """How often each key occurs in each input, times the standard deviation of its level; adds keys to `columns`."""
@@ -128,6 +132,6 @@ def _counts(
         for level, key in enumerate(keys)
     ]
     row, column, level = np.array(places, dtype=np.int64).reshape(-1, 3).T
-    counts = np.zeros((len(inputs), len(columns)))
-    np.add.at(counts, (row, column), np.sqrt(np.asarray(variances, dtype=np.float64))[level])
-    return counts
+    design = np.zeros((len(inputs), len(columns)))
+    np.add.at(design, (row, column), np.sqrt(np.asarray(variances, dtype=np.float64))[level])
+    return design

@@ -108,3 +108,14 @@ def test_windows_at_random_depend_on_seed_and_epoch():
 def test_the_last_window_may_be_short(num_tokens, expected):
     loader = WindowLoader(torch.arange(num_tokens), 5, 2)
     assert len(list(loader)) == len(loader) == expected
+
+
+@pytest.mark.parametrize("seed", [None, 0])
+def test_without_rows_there_are_no_batches(seed):
+    loader = RowLoader(np.zeros(0), list, 4, seed)
+    assert len(loader) == 0 and list(loader) == []
+
+
+def test_a_number_of_windows_is_for_random_ones_alone():
+    with pytest.raises(ValueError, match="num_batches needs a seed"):
+        WindowLoader(torch.arange(23), 5, 2, num_batches=3)

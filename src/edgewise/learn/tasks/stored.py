@@ -1,6 +1,7 @@
 """Runs over the store of a graph: what a model needs of it, its batches, and predictions some nodes at a time."""
 
 from collections.abc import Generator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -78,33 +79,32 @@ def read_store_to_train(
     check_only_store(files[0], source.edges, source.features)
     data = read_store(files[0], columns, strict=strict)
     lost_edges_of(data.store, strict=strict)
-    kept = source_of(data.store)
+    kept = replace(source_of(data.store), edge_type_column=data.store.manifest["edge_type_column"])
     for name in ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed"):
         wanted, stored = getattr(source, name), getattr(kept, name)
         if wanted and wanted != stored:
-            preparation = (
-                f" has {', '.join(stored)}" if isinstance(stored, tuple) and stored else " was prepared without"
-            )
+            names = ", ".join([stored] if isinstance(stored, str) else stored or ())
+            preparation = f"has {names}" if names else "was prepared without"
             raise SettingError(
-                f"{files[0]} is a store, which{preparation}: {spelled(name)} cannot change it; leave it out, "
+                f"{files[0]} is a store, which {preparation}: {spelled(name)} cannot change it; leave it out, "
                 "or prepare the store again with it."
             )
     return data
 
 
-def read_store_to_predict(columns: Columns, on_graph: GraphEncoding, request: PredictRequest) -> StoredNodeData:
+def read_store_to_predict(columns: Columns, encoding: GraphEncoding, request: PredictRequest) -> StoredNodeData:
     """The store that a request names; of its edges it says which cannot be read, and which have unknown words.
 
     Args:
         columns: the role of each column.
-        on_graph: how the graph of the training was read.
+        encoding: how the graph of the training was read.
         request: the store, and where left-out rows are listed.
     """
     check_only_store(request.data, request["edges"], request["features"])
-    data = read_store(request.data, columns, strict=request.strict, **on_graph.known_words)
+    data = read_store(request.data, columns, strict=request.strict, **encoding.known_words)
     lost, count = lost_edges_of(data.store, strict=request.strict)
     list_left_out(lost, request=request, count=count)
-    say_unknown_words(data, strict=request.strict)
+    warn_of_unknown_words(data, strict=request.strict)
     return data
 
 
@@ -132,7 +132,7 @@ def lost_edges_of(store: GraphStore, *, strict: bool) -> tuple[list[Rejection], 
     return rejections, rejected_edges["count"]
 
 
-def say_unknown_words(data: StoredNodeData, *, strict: bool) -> None:
+def warn_of_unknown_words(data: StoredNodeData, *, strict: bool) -> None:
     """Says how many edges of a store have a word that the model does not know, column by column; nothing where none.
 
     Such an edge stays in the graph, as its rows are sorted by node and cannot be left out; it has none of the words.
@@ -154,8 +154,10 @@ def say_unknown_words(data: StoredNodeData, *, strict: bool) -> None:
             continue
         which = f"{words[unknown[0]]!r} is not one of the {plural(len(words_of_model), 'known word')}"
         if strict:
-            raise DataError(f"{store.folder}, column {name!r} of the edges: {which}; drop --strict to read none.")
-        ways = "" if "num_mirrored" not in store.manifest else ", both ways counted,"
+            raise DataError(
+                f"{store.folder}, column {name!r} of the edges: {which}; drop --strict to treat them as unknown."
+            )
+        ways = "" if store.is_directed else ", both ways counted,"
         verb = "has" if count == 1 else "have"
         remark(
             f"{plural(count, 'edge')}{ways} {verb} a word in column {name!r} that the model does not know, read as "
@@ -171,33 +173,33 @@ def source_of(store: GraphStore) -> GraphSource:
         edge_category_columns=tuple(
             name for name in store.manifest["edge_words"] if name != store.manifest["edge_type_column"]
         ),
-        directed="num_mirrored" not in store.manifest,
+        directed=store.is_directed,
     )
 
 
-def stored_nodes(data: StoredNodeData, on_graph: GraphEncoding, num_edge_columns: int, num_marks: int) -> StoredNodes:
+def stored_nodes(data: StoredNodeData, encoding: GraphEncoding, num_edge_columns: int, num_marks: int) -> StoredNodes:
     """The graph of a store in the units of the models.
 
     Args:
         data: its nodes.
-        on_graph: how features become numbers.
+        encoding: how features become numbers.
         num_edge_columns: features of an edge in training.
-        num_marks: features of an edge that say which numbers were filled.
+        num_marks: features of an edge that indicate numbers which were missing.
 
     Raises:
         DataError: its nodes or edges have another number of features than those of the training graph.
     """
-    settings, num_features = on_graph.settings, data.num_edge_features
-    check_graph(on_graph, data.rows.source, data.features, num_features, num_edge_columns, data.has_degrees)
+    settings, num_features = encoding.settings, data.num_edge_features
+    check_graph(encoding, data.rows.source, data.features, num_features, num_edge_columns, data.has_degrees)
     if reads_weights := settings.spec.reads_edge_weights and num_features == 1:
         check_stored_weights(data, settings)
     return StoredNodes(
         data,
-        partial(scaled_rows, scale=on_graph.feature_scale, scaler=on_graph.scaler),
+        partial(scaled_rows, scale=encoding.feature_scale, scaler=encoding.scaler),
         has_loops=settings.has_loops,
         reads_weights=reads_weights,
         reads_sender_degrees=settings.spec.reads_sender_degrees,
-        adds_degrees=on_graph.adds_degrees,
+        adds_degrees=encoding.adds_degrees,
         num_marks=num_marks,
     )
 
@@ -209,18 +211,18 @@ def stored_batches(nodes: StoredNodes, scale: TargetScaler | None, *, whole: boo
 
 
 class CachedNodeModel:
-    """A model of a stored graph: computes all nodes on first use, then returns rows from the cache."""
+    """One model of a stored graph: all nodes are computed once, and rows of them returned whatever the batch."""
 
-    def __init__(self, nodes: StoredNodes, member: NodeModel, rows: np.ndarray, device: str):
-        self.nodes, self.member, self.rows = nodes, member, rows
-        self.everyone = Batch(nodes.graph, Supervision(nodes=torch.arange(nodes.num_nodes, device=device)))
+    def __init__(self, nodes: StoredNodes, model: NodeModel, rows: np.ndarray, device: str):
+        self.nodes, self.model, self.rows = nodes, model, rows
+        self.all_nodes = Batch(nodes.graph, Supervision(nodes=torch.arange(nodes.num_nodes, device=device)))
 
     def __call__(self, _: object, /) -> torch.Tensor:
-        return self.nodes.outputs(self.member, lambda: self.member(self.everyone).cpu(), "outputs")[self.rows]
+        return self.nodes.outputs(self.model, lambda: self.model(self.all_nodes).cpu(), "outputs")[self.rows]
 
     def fingerprint(self, _: object, /) -> torch.Tensor:
         """The learned vectors of the rows."""
-        vectors = self.nodes.outputs(self.member, lambda: self.member.fingerprint(self.everyone).cpu(), "vectors")
+        vectors = self.nodes.outputs(self.model, lambda: self.model.fingerprint(self.all_nodes).cpu(), "vectors")
         return vectors[self.rows]
 
 
@@ -253,9 +255,7 @@ def stored_predictions(
 def notes_of_store(data: StoredNodeData, settings: NodeSettings) -> list[str]:
     """The edges of a store, what a model does not read, and what its nodes lack, a line each."""
     store = data.store
-    mirrored = store.manifest.get("num_mirrored")
-    way = "one way each" if mirrored is None else f"both ways, {mirrored:,} of them added for it"
-    lines = [f"{plural(store.num_edges, 'edge')}, {way}; {plural(data.features.shape[1], 'feature')} of a node"]
+    lines = [f"{plural(store.num_edges, 'edge')}, {store.ways}; {plural(data.features.shape[1], 'feature')} of a node"]
     if count := store.manifest["num_loops"]:
         lines.append(plural(count, "edge is a loop, counted as a neighbor", "edges are loops, counted as neighbors"))
     if count := store.manifest["rejected_edges"]["count"]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from edgewise.learn.batches.tokens import TokenBatch
 
 CACHED_ROWS = 2**14
-"""Rows whose batches stay in memory from one validation to the next."""
+"""Loaders with at most this many rows and no seed keep their batches in memory from one epoch to the next."""
 
 
 class BatchLike(Protocol):
@@ -34,7 +34,7 @@ class BatchLike(Protocol):
         """The same on another device."""
 
 
-Made = TypeVar("Made", bound=BatchLike)
+BatchT = TypeVar("BatchT", bound=BatchLike)
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Shard:
         """The share of the rows of a batch: no two processes have the same row, and none is left out."""
         return rows if self.size == 1 else np.array_split(rows, self.size)[self.rank]
 
-    def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], Made]) -> "Made | Idle":
+    def batch(self, rows: np.ndarray, make_batch: Callable[[np.ndarray], BatchT]) -> "BatchT | Idle":
         """The share of a batch; `Idle` where there are fewer rows than processes, and none for this one."""
         share = self.of(rows)
         return make_batch(share) if len(share) or not len(rows) else Idle(make_batch(rows[:1]))
@@ -99,10 +99,10 @@ class StepLoader:
         self.loader.shard = self.shard
         first = self.epoch * self.num_steps
         for step in range(first, first + self.num_steps):
-            # The epoch of the other loader goes on where the last one of ours ended: its batches are made once.
+            # Go on with the epoch of the other loader; a resumed run makes the batches before it and drops them.
             if step != self.next_step or step % len(self.loader) == 0:
-                self.loader.epoch, skipped = divmod(step, len(self.loader))
-                self.batches = itertools.islice(self.loader, skipped, None)
+                self.loader.epoch, offset = divmod(step, len(self.loader))
+                self.batches = itertools.islice(self.loader, offset, None)
             self.next_step = step + 1
             yield next(self.batches)
 
@@ -114,7 +114,7 @@ class RowLoader:
         rows: Row numbers, (row).
         make_batch: Turns row numbers into a batch.
         batch_size: Rows a batch, at most.
-        seed: Seed of the order; None keeps the order of `rows`, and the batches once made, of up to 16,384 rows.
+        seed: Seed of the order; None keeps the order of `rows`, and up to `CACHED_ROWS` the batches once made.
     """
 
     def __init__(
@@ -135,14 +135,16 @@ class RowLoader:
         return self.num_batches
 
     def __iter__(self) -> Iterator[BatchLike | Idle]:
-        # Generators start at the first `next`: by then the epoch's number has been set.
+        if not len(self):
+            return
+        # The body runs at the first `next`, so `epoch` and `shard` may be set after `iter`.
         if self.seed is not None:
             for rows in np.array_split(
                 np.random.default_rng([self.seed, self.epoch]).permutation(self.rows), len(self)
             ):
                 yield self.shard.batch(rows, self.make_batch)
             return
-        if self.cached or not len(self):
+        if self.cached:
             yield from self.cached
             return
         batches = (self.shard.batch(rows, self.make_batch) for rows in np.array_split(self.rows, len(self)))
@@ -161,8 +163,11 @@ class WindowLoader:
         tokens: The text.
         context: Tokens of a window.
         batch_size: Windows a batch.
-        num_batches: Batches an epoch; None, without a seed, is as many as the text has.
+        num_batches: Batches of an epoch, which is for a loader with a seed alone; by default as many as cover the text.
         seed: Seed of the positions.
+
+    Raises:
+        ValueError: num_batches without a seed.
     """
 
     def __init__(
@@ -173,6 +178,8 @@ class WindowLoader:
         num_batches: int | None = None,
         seed: int | None = None,
     ):
+        if num_batches is not None and seed is None:
+            raise ValueError("WindowLoader: num_batches needs a seed; without one every window is served once.")
         self.tokens, self.context, self.batch_size, self.seed = tokens, context, batch_size, seed
         self.epoch, self.shard = 0, Shard()
         self.num_whole = (len(tokens) - 1) // context
@@ -194,7 +201,7 @@ class WindowLoader:
             yield self.shard.batch(starts, self.windows)
         if (remainder := self.tokens[self.num_whole * self.context :]).shape[0] > 1:
             last = TokenBatch(remainder[None, :-1], targets=remainder[None, 1:])
-            yield self.shard.batch(np.zeros(1), lambda _: last)
+            yield self.shard.batch(np.zeros(1), lambda _: last)  # one row, which the first process gets
 
     def windows(self, starts: np.ndarray) -> TokenBatch:
         """The windows that begin at these positions."""
@@ -206,13 +213,13 @@ class WindowLoader:
 class LengthLoader:
     """Batches of rows of similar length, to reduce padding, with a limited number of tokens.
 
-    With a seed, rows of one length come in another order in every epoch, and so do the batches.
+    With a seed, rows of equal length and the batches are shuffled anew in every epoch.
 
     Args:
         lengths: Tokens of each row.
         make_batch: Turns row numbers into a batch.
         batch_tokens: Tokens of a batch, padding included, at most (a longer row is a batch of its own).
-        seed: Seed of the order; None sorts by length.
+        seed: Seed of the order; with None the batches of the shortest rows come first, always the same.
     """
 
     def __init__(

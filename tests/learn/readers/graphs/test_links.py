@@ -83,9 +83,9 @@ def test_links_by_hand():
     assert (len(one_way), len(both)) == (3, 2)
     assert both.of_edge.tolist() == [0, 0, 0, 1, -1, 0, 1], "the edges that were added are the same links"
     assert one_way.of_edge.tolist() == [0, 1, 0, 2, -1]
-    assert both.edges_of(np.array([False, True])).tolist() == [False, False, False, True, True, False, True]
-    assert both.know(both.pairs.of(np.array([2, 0]), np.array([1, 2]))).tolist() == [True, False]
-    assert one_way.know(one_way.pairs.of(np.array([2, 1]), np.array([1, 2]))).tolist() == [False, True]
+    assert both.edge_mask(np.array([False, True])).tolist() == [False, False, False, True, True, False, True]
+    assert both.contain(both.pairs.of(np.array([2, 0]), np.array([1, 2]))).tolist() == [True, False]
+    assert one_way.contain(one_way.pairs.of(np.array([2, 1]), np.array([1, 2]))).tolist() == [False, True]
 
 
 @given(graphs())
@@ -96,7 +96,7 @@ def test_no_link_of_the_test_is_seen_in_any_way(graph):
     together = np.sort(np.concatenate([parts.train, parts.val, parts.test]))
     assert together.tolist() == list(range(len(links))), "each link is in exactly one part"
     assert min(map(len, (parts.train, parts.val, parts.test))) >= 1
-    seen = links.edges_of(parts.seen)
+    seen = links.edge_mask(parts.message_passing)
     messages = set(zip(edges.senders[seen].tolist(), edges.receivers[seen].tolist()))
     for part in (parts.val, parts.test):
         for i, j in zip(*(side.tolist() for side in links.pairs.ends(links.numbers[part]))):
@@ -185,7 +185,7 @@ def test_parts_by_a_column(tmp_path, monkeypatch):
     assert dict(zip(ends, part_of_link.tolist())) == {(0, 1): 0, (1, 2): 1, (2, 3): 2, (0, 3): -1}
     parts = LinkSplits.of(links, part_of_link)
     assert [part.tolist() for part in (parts.train, parts.val, parts.test)] == [[0], [1], [3]]
-    assert parts.seen.tolist() == [True, False, True, False], "a link of no part carries messages"
+    assert parts.message_passing.tolist() == [True, False, True, False], "a link of no part carries messages"
 
 
 def test_a_tenth_of_the_training_validates_where_the_column_names_none(tmp_path):

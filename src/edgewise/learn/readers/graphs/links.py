@@ -80,8 +80,8 @@ class PairNumbers:
 
 @dataclass(frozen=True, eq=False)
 class Links:
-    """Every pair of different nodes that at least one edge joins, once; both ways are one link, unless edges are one
-    way."""
+    """Every pair of different nodes that at least one edge joins, once; i → j and j → i are one link, unless the graph
+    is directed."""
 
     numbers: Int64[np.ndarray, " link"]
     """Each pair by its number, ascending."""
@@ -91,15 +91,15 @@ class Links:
     """How pairs are numbered."""
 
     @classmethod
-    def of(cls, edges: EdgeList, num_nodes: int, is_directed: bool, *, may_be_none: bool = False) -> "Links":
+    def of(cls, edges: EdgeList, num_nodes: int, is_directed: bool, *, allow_empty: bool = False) -> "Links":
         """Those of some edges.
 
         Raises:
-            DataError: there are none, and there must be.
+            DataError: there are none, unless `allow_empty`.
         """
         pairs = PairNumbers(num_nodes, is_directed)
         apart = edges.senders != edges.receivers
-        if not apart.any() and not may_be_none:
+        if not apart.any() and not allow_empty:
             raise DataError(
                 f"no links: {plural(len(edges), 'edge')}, all self-loops; expected edges between different nodes."
             )
@@ -112,11 +112,11 @@ class Links:
     def __len__(self) -> int:
         return len(self.numbers)
 
-    def edges_of(self, are_seen: Bool[np.ndarray, " link"]) -> Bool[np.ndarray, " edge"]:
+    def edge_mask(self, link_mask: Bool[np.ndarray, " link"]) -> Bool[np.ndarray, " edge"]:
         """Which edges belong to some links: in both directions, repeated ones included, and every loop."""
-        return np.append(are_seen, True)[self.of_edge]
+        return np.append(link_mask, True)[self.of_edge]  # the last stands for loops, whose link is −1
 
-    def know(self, numbers: Int64[np.ndarray, " pair"]) -> Bool[np.ndarray, " pair"]:
+    def contain(self, numbers: Int64[np.ndarray, " pair"]) -> Bool[np.ndarray, " pair"]:
         """Which pairs are links."""
         if not len(self):
             return np.zeros(len(numbers), dtype=bool)
@@ -129,16 +129,16 @@ class LinkSplits:
     """The links of training, validation and test, and pairs without a link as negatives."""
 
     train: Int64[np.ndarray, " train_link"]
-    """Links that are learned, ascending."""
+    """Links of the training, ascending."""
     val: Int64[np.ndarray, " val_link"]
-    """Links that choose the epoch; no message goes along them."""
+    """Links of the validation (early stopping); no message is passed along them."""
     test: Int64[np.ndarray, " test_link"]
-    """Links that judge; no message goes along them."""
-    val_negatives: Int64[np.ndarray, " val_other"]
+    """Links of the test; no message is passed along them."""
+    val_negatives: Int64[np.ndarray, " val_negative"]
     """Pairs that are not links, by their numbers, all different, none of them in the test."""
-    test_negatives: Int64[np.ndarray, " test_other"]
+    test_negatives: Int64[np.ndarray, " test_negative"]
     """The same for the test."""
-    seen: Bool[np.ndarray, " link"]
+    message_passing: Bool[np.ndarray, " link"]
     """Links along which messages are passed: those of the training split, and those without a split."""
 
     @classmethod
@@ -158,19 +158,19 @@ class LinkSplits:
             DataError: too few pairs of the graph are not links.
         """
         train, val, test = (np.flatnonzero(split_of_link == part) for part in range(3))
-        num_others, missing = negatives_per_link * (len(val) + len(test)), links.pairs.total - len(links)
-        if missing < max(num_others, 1):
+        num_negatives, num_non_links = negatives_per_link * (len(val) + len(test)), links.pairs.total - len(links)
+        if num_non_links < max(num_negatives, 1):
             raise DataError(
-                f"{missing:,} of {plural(links.pairs.total, 'pair')} of nodes are not links, but "
-                f"{max(num_others, 1):,} are needed "
+                f"{num_non_links:,} of {plural(links.pairs.total, 'pair')} of nodes are not links, but "
+                f"{max(num_negatives, 1):,} are needed "
                 f"beside {len(val):,} validation and {plural(len(test), 'test link')}; nearly "
                 "everything is connected: make "
                 "these splits smaller, or leave edges out."
             )
 
-        random = np.random.default_rng([seed, 1])
-        others = links.pairs.outside(links.numbers, random.choice(missing, num_others, replace=False))
-        val_negatives, test_negatives = np.split(others, [negatives_per_link * len(val)])
+        random = np.random.default_rng([seed, 1])  # other numbers than those that draw the splits
+        negatives = links.pairs.outside(links.numbers, random.choice(num_non_links, num_negatives, replace=False))
+        val_negatives, test_negatives = np.split(negatives, [negatives_per_link * len(val)])
         return cls(train, val, test, val_negatives, test_negatives, split_of_link < 1)
 
 
@@ -198,7 +198,7 @@ def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray,
     Where no link is in val, a tenth of the training links becomes it.
 
     Args:
-        links: those of the edges, and of edges that were added behind them.
+        links: those of the listed edges, and of the reverse edges that were added behind them.
         words: train, val, test or nothing, for each edge.
         seed: of the draw of validation links.
 
@@ -298,9 +298,10 @@ def read_pairs_of_nodes(
     for row in np.flatnonzero((ends < 0).any(0) | (ends[0] == ends[1])).tolist():
         column = names[0] if ends[0, row] < 0 else names[1]
         name = cells.frame[column].iloc[row].strip()
-        reason = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
         if (ends[:, row] >= 0).all():
             reason = f"{name!r} and itself are not a link"
+        else:
+            reason = f"{name!r} is not a node of the graph{nodes.hint(name)}" if name else "the cell names no node"
         status[row] = f"{column}: {reason}"
         if strict:
             line = cells.lines[row]

@@ -268,14 +268,9 @@ class Build:
 
     def summary(self, store: GraphStore) -> list[str]:
         """A summary of the store in a few lines."""
-        way = (
-            "one way each"
-            if self.source.directed
-            else f"both ways, {store.manifest['num_mirrored']:,} of them added for it"
-        )
         size = sum(stored_file.size for stored_file in store.files.values())
         lines = [
-            f"{store.folder}: {plural(store.num_nodes, 'node')}, {plural(store.num_edges, 'edge')}, {way}; "
+            f"{store.folder}: {plural(store.num_nodes, 'node')}, {plural(store.num_edges, 'edge')}, {store.ways}; "
             f"{plural(len(store.features), 'feature')} of a node in {store.feature_dtype}; {size / 1e6:,.1f} MB"
         ]
         kept = [name for name, words in store.words.items() if words] + list(store.manifest["numbers"])

@@ -189,6 +189,18 @@ class GraphStore:
             self._arrays[name] = mapped(self.folder / file.name, file)
         return self._arrays[name]
 
+    @property
+    def is_directed(self) -> bool:
+        """Whether edges are one way, as the table has them."""
+        return "num_mirrored" not in self.manifest
+
+    @property
+    def ways(self) -> str:
+        """The same in words."""
+        if self.is_directed:
+            return "one way each"
+        return f"both ways, {self.manifest['num_mirrored']:,} of them added for it"
+
     def has(self, name: str) -> bool:
         """Whether there is such an array."""
         return name in self.files

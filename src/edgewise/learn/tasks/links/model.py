@@ -325,7 +325,7 @@ class TrainingLinkLoader:
         self.scaled, self.links, self.splits = graph, links, splits
         self.num_batches = math.ceil(len(splits.train) / batch_size)
         self.negatives, self.seed, self.epoch, self.shard = negatives, seed, 0, Shard()
-        self.seen_numbers = links.numbers[splits.seen]
+        self.seen_numbers = links.numbers[splits.message_passing]
 
     def __len__(self) -> int:
         return self.num_batches
@@ -335,8 +335,8 @@ class TrainingLinkLoader:
         random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
         num_unseen = pairs.total - len(self.seen_numbers)
         for predicted in np.array_split(random.permutation(self.splits.train), len(self)):
-            are_seen = self.splits.seen.copy()
+            are_seen = self.splits.message_passing.copy()
             are_seen[predicted] = False
             others = pairs.outside(self.seen_numbers, random.integers(0, num_unseen, self.negatives * len(predicted)))
-            graph = self.scaled.graph(self.links.edges_of(are_seen))
+            graph = self.scaled.graph(self.links.edge_mask(are_seen))
             yield link_batch(graph, self.links, self.shard.of(predicted), self.shard.of(others))

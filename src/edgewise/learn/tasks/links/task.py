@@ -133,7 +133,9 @@ def loaders(prepared: PreparedLinks) -> Callable[[TrainSettings], tuple[Loader, 
     graph = prepared.fitted.encoder.scaled(prepared.data.graph)
     validation = None
     if len(splits.val):
-        batch = link_batch(graph.graph(links.edges_of(splits.seen)), links, splits.val, splits.val_negatives)
+        batch = link_batch(
+            graph.graph(links.edge_mask(splits.message_passing)), links, splits.val, splits.val_negatives
+        )
         validation = RowLoader(np.zeros(1), lambda rows: batch, 1)
 
     def of_member(recipe: TrainSettings) -> tuple[Loader, Loader | None]:
@@ -154,7 +156,7 @@ def evaluate(prepared: PreparedLinks, results: list[FitResult]) -> JsonObject:
 
     scorers: dict[str, PairScores] = {"edgewise": scores_of_model(prepared)}
     if settings.baselines:
-        ends = data.links.pairs.ends(data.links.numbers[splits.seen])
+        ends = data.links.pairs.ends(data.links.numbers[splits.message_passing])
         scorers |= output.baselines(ends, data.graph, settings.graph.directed)
     for name, score in counted(scorers.items(), "scoring links"):
         scores = {
@@ -171,7 +173,7 @@ def evaluate(prepared: PreparedLinks, results: list[FitResult]) -> JsonObject:
 def scores_of_model(prepared: PreparedLinks) -> PairScores:
     """The scores of the model where messages go along the links that training sees."""
     fitted, data = prepared.fitted, prepared.data
-    seen = fitted.encoder.scaled(data.graph).graph(data.links.edges_of(prepared.splits.seen))
+    seen = fitted.encoder.scaled(data.graph).graph(data.links.edge_mask(prepared.splits.message_passing))
     vectors = node_vectors(fitted, seen)
     return lambda senders, receivers: pair_scores(fitted, vectors, senders, receivers)
 
@@ -251,8 +253,8 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Written, str]:
 
     hops = fitted.encoder.on_graph.hops_from_ends(graph.edges, len(graph), ends, rows, data.num_rows)
     status = with_lost(data.status, hops, "its nodes")
-    links = Links.of(graph.edges, len(graph), source.directed, may_be_none=True)
-    are_known = links.know(links.pairs.of(*ends)).astype(int)
+    links = Links.of(graph.edges, len(graph), source.directed, allow_empty=True)
+    are_known = links.contain(links.pairs.of(*ends)).astype(int)
     is_known: list[str | bool] = [""] * data.num_rows
     for row, known_link in zip(rows.tolist(), are_known.tolist(), strict=True):
         is_known[row] = known_link
