@@ -53,7 +53,7 @@ def test_whatever_ray_raises_at_its_start_says_what_to_do(monkeypatch, error):
     monkeypatch.setenv("RAY_ADDRESS", "host:1")
     with pytest.raises(SettingError) as found, cluster():
         pass
-    assert str(found.value) == f"the variable RAY_ADDRESS{ending}"
+    assert str(found.value) == f"the environment variable RAY_ADDRESS{ending}"
     assert ray.ended == 3, "half a cluster would stay"
 
 

@@ -31,8 +31,8 @@ def cluster(
     """The package `ray`, connected to a cluster inside the block.
 
     Args:
-        address: of a running cluster, as `ray start` prints it; None is that of the variable RAY_ADDRESS, or starts a
-            cluster on this machine, which listens on this machine alone and ends with the block.
+        address: of a running cluster, as `ray start` prints it; None is that of the environment variable RAY_ADDRESS,
+            or starts a cluster on this machine, which listens on this machine alone and ends with the block.
         num_cpus: cores of a cluster that is started here; all by default.
         object_store_memory: bytes of Ray's object store; by default Ray decides.
 
@@ -46,11 +46,14 @@ def cluster(
         yield ray
         return
 
-    source = "--ray-address" if address else "the variable RAY_ADDRESS"
+    source = "--ray-address" if address else "the environment variable RAY_ADDRESS"
     address = address or os.environ.get("RAY_ADDRESS")
-    options: dict[str, object] = {"num_cpus": num_cpus, "object_store_memory": object_store_memory}
-
-    options |= {"include_dashboard": False, "_node_ip_address": "127.0.0.1"}
+    options: dict[str, object] = {
+        "num_cpus": num_cpus,
+        "object_store_memory": object_store_memory,
+        "include_dashboard": False,
+        "_node_ip_address": "127.0.0.1",  # listens on this machine alone
+    }
     try:
         try:
             ray.init(
@@ -99,6 +102,6 @@ class WorkerError:
 
     def to_error(self) -> EdgewiseError:
         """An error of the same type and message."""
-        error = self.error_type.__new__(self.error_type)
+        error = self.error_type.__new__(self.error_type)  # without __init__, whose arguments differ from class to class
         error.args = (self.message,)
         return error

@@ -47,8 +47,8 @@ class Tally:
     """Those that have a prediction."""
     num_doubtful: int = 0
     """Those of them whose status says why not to rely on it."""
-    num_without_edges: int = 0
-    """The same of graphs whose edges cannot all be read."""
+    num_missing_edges: int = 0
+    """Those near an edge that cannot be read, whose prediction lacks it."""
     num_filled: int = 0
     """Those that lack numbers, which were filled."""
     num_cut: int = 0
@@ -75,8 +75,8 @@ class Tally:
         summary = f"{self.num_predicted:,} of {plural(self.num_rows, 'row')} predicted"
         if self.num_doubtful:
             summary += f", {self.num_doubtful:,} of them from unknown words alone"
-        if self.num_without_edges:
-            summary += f", {self.num_without_edges:,} of them {REASON}"
+        if self.num_missing_edges:
+            summary += f", {self.num_missing_edges:,} of them {REASON}"
         if self.num_filled:
             summary += f", {self.num_filled:,} of them with missing numbers {FILLED}"
         return summary + unpredicted(self.num_rows - self.num_predicted)

@@ -246,8 +246,9 @@ def stored_predictions(
         frame = pd.DataFrame({column: node_names(data.store, start, stop)})
         status = statuses[start:stop]
         added = {**prediction_columns(trained, predictions), "status": status}
-        without_edges = sum(said != read for said, read in zip(status, data.rows.status[start:stop], strict=True))
-        tally += Tally(stop - start, len(rows), num_without_edges=without_edges)
+        # `statuses` adds to what was read of a node which of its edges are missing.
+        missing = sum(final != read for final, read in zip(status, data.rows.status[start:stop], strict=True))
+        tally += Tally(stop - start, len(rows), num_missing_edges=missing)
         yield with_columns(frame, added, request.data, suffix, with_header=not start), tally.summary
     note_empty_intervals(trained, request)
 

@@ -110,7 +110,7 @@ class MaskLoader:
         return self.num_batches
 
     def __iter__(self) -> Iterator[MaskedBatch | Idle]:
-        # Generators start at the first `next`: by then the epoch's number has been set.
+        # The body runs at the first `next`, so `epoch` and `shard` may be set after `iter`.
         if self.seed is not None:
             random = np.random.default_rng([self.seed, self.epoch])
             yield from self.batches(random.permutation(len(self.chunks)), random)

@@ -331,7 +331,7 @@ class TrainingLinkLoader:
         return self.num_batches
 
     def __iter__(self) -> Iterator[Batch]:
-        # Generators start at the first `next`: by then the epoch's number has been set.
+        # The body runs at the first `next`, so `epoch` and `shard` may be set after `iter`.
         random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
         num_unseen = pairs.total - len(self.seen_numbers)
         for predicted in np.array_split(random.permutation(self.splits.train), len(self)):
