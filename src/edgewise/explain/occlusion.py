@@ -8,7 +8,7 @@ from jaxtyping import Float
 from edgewise.errors import ShapeError, plural
 
 Predict = Callable[[Sequence[np.ndarray]], np.ndarray]
-"""Maps lists of removed units to the prediction without each list: `(list,)`."""
+"""Maps groups of removed units to the prediction without each group: `(group,)`."""
 
 
 def occlude(
@@ -18,10 +18,10 @@ def occlude(
 
         a_g = f(all units) − f(all units without those of g)
 
-    All lists, the first of them empty, go to `predict` in one call.
+    All groups, and before them an empty one, go to `predict` in one call.
 
     Args:
-        predict: f, for many lists of units at once; it may split them into batches.
+        predict: f, for many groups of units at once; it may split them into batches.
         num_units: number of units.
         groups: units that are removed together, counted from 0; None for each unit alone.
 
@@ -29,7 +29,7 @@ def occlude(
         a, one number per group; positive if the group raises the prediction.
 
     Raises:
-        ShapeError: a group contains an unknown unit, or `predict` does not return one prediction per list.
+        ShapeError: a group contains an unknown unit, or `predict` does not return one prediction per group.
 
     Empty: an empty group changes nothing; its effect is zero.
     Cost: one prediction per group, and one more.
@@ -41,8 +41,8 @@ def occlude(
     >>> occlude(predict, 3).tolist(), occlude(predict, 3, [[0, 2], []]).tolist()
     ([1.0, 2.0, 4.0], [5.0, 0.0])
     """
-    unit_lists = [[unit] for unit in range(num_units)] if groups is None else groups
-    removed = [np.zeros(0, dtype=np.int64), *(np.asarray(part, dtype=np.int64) for part in unit_lists)]
+    groups = [[unit] for unit in range(num_units)] if groups is None else groups
+    removed = [np.zeros(0, dtype=np.int64), *(np.asarray(group, dtype=np.int64) for group in groups)]
     predictions = predict_without(predict, removed, num_units, "occlude")
     return predictions[0] - predictions[1:]
 
@@ -57,9 +57,9 @@ def share_links(
     Occlusion counts the joint effect of two units for both, as removing either removes it. Here each gets half.
 
     Args:
-        effects: a, of removing each unit with its links.
+        effects: a, the effect of removing each unit with its links.
         links: the two ends of each link.
-        link_effects: e, of removing each link but not its ends.
+        link_effects: e, the effect of removing each link alone, without its ends.
 
     Returns:
         φ: the Shapley values, if the prediction is a sum of effects of single units and of linked pairs.
@@ -80,31 +80,35 @@ def share_links(
     if wrong := [end for link in links for end in link if not 0 <= end < len(effects)]:
         raise ShapeError(f"share_links: a link has unit {wrong[0]}; expected 0 … {len(effects) - 1}.")
 
-    shared = np.array(effects, dtype=np.float64)
-    for side in (0, 1):
-        np.subtract.at(shared, np.array([link[side] for link in links], dtype=np.int64), np.asarray(link_effects) / 2)
+    shared, ends = np.array(effects, dtype=np.float64), np.array(links, dtype=np.int64).reshape(-1, 2)
+    np.subtract.at(shared, ends, np.asarray(link_effects)[:, None] / 2)
     return shared
 
 
 def predict_without(
-    predict: Predict, removed: Sequence[np.ndarray], num_units: int, name: str
-) -> Float[np.ndarray, " list"]:
-    """The predictions without each list of units, in float64.
+    predict: Predict, removed: Sequence[np.ndarray], num_units: int, caller: str
+) -> Float[np.ndarray, " group"]:
+    """The predictions without each group of units, in float64.
+
+    Args:
+        predict: as in `occlude`.
+        removed: the groups, of which errors call the first −1: it is the empty one.
+        num_units: number of units.
+        caller: the function that errors name.
 
     Raises:
-        ShapeError: a list contains an unknown unit, or `predict` does not return one prediction per list.
+        ShapeError: a group contains an unknown unit, or `predict` does not return one prediction per group.
     """
-    for list_number, units in enumerate(removed):
+    for number, units in enumerate(removed, -1):
         if len(units) and not (units.min() >= 0 and units.max() < num_units):
             outside = int(units.min() if units.min() < 0 else units.max())
-            raise ShapeError(f"{name}: group {list_number - 1} has unit {outside}; expected 0 … {num_units - 1}.")
+            raise ShapeError(f"{caller}: group {number} has unit {outside}; expected 0 … {num_units - 1}.")
 
     predictions = np.asarray(predict(removed), dtype=np.float64)
     if predictions.shape != (len(removed),):
         raise ShapeError(
-            f"{name}: predict returns shape {predictions.shape} for {plural(len(removed), 'list')} of units, "
-            f"expected ({len(removed)},): one "
-            "number per list."
+            f"{caller}: predict returns shape {predictions.shape} for {plural(len(removed), 'group')} of units, "
+            f"expected ({len(removed)},): one number per group."
         )
 
     return predictions

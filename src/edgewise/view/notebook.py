@@ -35,27 +35,27 @@ class PageFrame:
     """The HTML of the page."""
     height: int = HEIGHT
     """Height of the frame in pixels."""
-    words: str = "an explanation"
+    summary: str = "an explanation"
     """A line about the page, which a notebook that is not trusted shows instead."""
 
     def _repr_html_(self) -> str:
-        # No allow-same-origin: no text or file on the page can reach the notebook. Browsers never show the words in the
-        # frame; a notebook that is not trusted removes the frame and shows the words.
+        # No allow-same-origin: no text or file on the page can reach the notebook. Browsers never show the summary in
+        # the frame; a notebook that is not trusted removes the frame and shows the summary.
         return (
             f'<style>{STYLE}</style><iframe class="edgewise-page" srcdoc="{html.escape(self.page)}" '
             f'sandbox="allow-scripts allow-downloads" style="height: {self.height}px" title="explanation">'
-            f"{html.escape(self.words)}; trust this notebook, or run the cell, to see its page.</iframe>"
+            f"{html.escape(self.summary)}; trust this notebook, or run the cell, to see its page.</iframe>"
         )
 
 
 def show(*explanations: Explanation, height: int = HEIGHT) -> PageFrame:
-    """Shows explanations on one page; for the end of a cell.
+    """A frame with explanations on one page, which a notebook displays at the end of a cell.
 
     Args:
         explanations: one explanation, or several to compare.
         height: height of the frame in pixels.
     """
-    return PageFrame(page_of(explanations), height, words_of(explanations))
+    return PageFrame(page_of(explanations), height, summary_of(explanations))
 
 
 def page_of(explanations: Sequence[Explanation]) -> str:
@@ -75,7 +75,7 @@ def register() -> bool:
     if shell is None:
         return False
     shell.display_formatter.formatters["text/html"].for_type(Explanation, as_html)
-    shell.display_formatter.formatters["text/plain"].for_type(Explanation, as_words)
+    shell.display_formatter.formatters["text/plain"].for_type(Explanation, print_summary)
     return True
 
 
@@ -84,12 +84,12 @@ def as_html(explanation: Explanation) -> str:
     return show(explanation)._repr_html_()
 
 
-def as_words(explanation: Explanation, printer: Any, is_cycle: bool) -> None:
+def print_summary(explanation: Explanation, printer: Any, is_cycle: bool) -> None:
     """Prints an explanation in a line, for notebooks that show no HTML."""
-    printer.text(f"<{words_of([explanation])}>")
+    printer.text(f"<{summary_of([explanation])}>")
 
 
-def words_of(explanations: Sequence[Explanation]) -> str:
+def summary_of(explanations: Sequence[Explanation]) -> str:
     """Explanations in a line: their number, or the title and predictions of a single one."""
     if len(explanations) != 1:
         return plural(len(explanations), "explanation")
@@ -100,5 +100,4 @@ def words_of(explanations: Sequence[Explanation]) -> str:
     )
     if len(only.predictions) > MAX_PREDICTIONS:
         predictions += f", and {len(only.predictions) - MAX_PREDICTIONS} more"
-    number = len(only.units)
-    return f"Explanation of {only.title}: {predictions}; {number} unit{'s' * (number != 1)}"
+    return f"Explanation of {only.title}: {predictions}; {plural(len(only.units), 'unit')}"

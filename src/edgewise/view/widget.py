@@ -5,7 +5,7 @@ from typing import Any
 
 from edgewise.errors import MissingExtraError
 from edgewise.explain.explanation import Explanation
-from edgewise.view.notebook import HEIGHT, STYLE, page_of, words_of
+from edgewise.view.notebook import HEIGHT, STYLE, page_of, summary_of
 
 try:
     import anywidget
@@ -58,7 +58,7 @@ class ExplanationWidget(anywidget.AnyWidget):
 
     def __repr__(self) -> str:
         # A saved notebook, or one without a kernel, shows only this.
-        return f"<{type(self).__name__}: {words_of(self.explanations)}>"
+        return f"<{type(self).__name__}: {summary_of(self.explanations)}>"
 
     @traitlets.validate("explanations")
     def _checked(self, proposal: Any) -> Sequence[Explanation]:

@@ -1,7 +1,7 @@
-"""BERT as Hugging Face stores it, `config.json` and `model.safetensors`, as our model; and our model as theirs.
+"""BERT as Hugging Face stores it, `config.json` and `model.safetensors`, as our model, and back.
 
-Every tensor of theirs is one of ours under another name. The head that predicts hidden tokens may be missing there; the
-parts that `LEFT_OUT` names are not in our model.
+Every tensor of a checkpoint is one of ours under another name. The head that predicts masked tokens may be missing
+there; the parts that `LEFT_OUT` names are not in our model.
 """
 
 from collections.abc import Mapping
@@ -53,7 +53,7 @@ MUST_BE = {
     "add_cross_attention": False,
     "tie_word_embeddings": True,
 }
-"""Settings that a configuration must have where it has them."""
+"""Values that these keys of `config.json` must have where they are there."""
 SIZES = {
     "num_layers": "num_hidden_layers",
     "num_heads": "num_attention_heads",
@@ -64,11 +64,11 @@ SIZES = {
 }
 DROPOUTS = ("hidden_dropout_prob", "attention_probs_dropout_prob")
 CHOICES = {"position": "learned", "norm": "post", "norm_embeddings": True, "window": None}
-"""What only such a model of ours can be written as."""
+"""Settings that our model must have to be saved as BERT."""
 
 
 def settings_of(config: Mapping[str, object]) -> TransformerSettings:
-    """The choices that a `config.json` describes.
+    """The settings that a `config.json` describes.
 
     Raises:
         DataError: it describes another kind of model, or a choice that ours does not have.
@@ -91,15 +91,16 @@ def model_of(config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> tup
     Raises:
         DataError: a tensor is missing, left over, or has another shape than in the configuration.
     """
-    settings, named = settings_of(config), {_name(name): tensor for name, tensor in tensors.items()}
-    named.pop("embeddings.position_ids", None)  # 0, 1, 2, ...
-    left_out = {beginning for name in named for beginning in LEFT_OUT if name.startswith(beginning)}
-    read = Tensors({name: tensor for name, tensor in named.items() if not name.startswith(tuple(left_out))})
+    settings, by_name = settings_of(config), {_current_name(name): tensor for name, tensor in tensors.items()}
+    by_name.pop("embeddings.position_ids", None)  # 0, 1, 2, ...
+    left_out = {beginning for name in by_name for beginning in LEFT_OUT if name.startswith(beginning)}
+    read = Tensors({name: tensor for name, tensor in by_name.items() if not name.startswith(tuple(left_out))})
     has_head = any(name.startswith(HEAD) for name in read.left)
     if has_head:
-        _untie(read)
+        _drop_tied_copies(read)
 
-    state = {name: read.take(other) for other, name in _names(settings.num_layers, has_head).items()}
+    names = _our_names(settings.num_layers, has_head)
+    state = {our_name: read.take(hf_name) for hf_name, our_name in names.items()}
     read.check_all_taken("BERT")
     num_tokens = state["encoder.embedding.weight"].shape[0]
     model = with_state(lambda: MaskedModel(num_tokens, settings, has_head=has_head), state)
@@ -117,12 +118,13 @@ def checkpoint_of(model: MaskedModel) -> tuple[JsonObject, dict[str, Tensor]]:
     if settings.num_segments < 1:
         raise DataError("num_segments is 0; BERT has at least 1.")
     state = state_of(model)
-    tensors = {other: state[name].contiguous() for other, name in _names(settings.num_layers, has_head).items()}
+    names = _our_names(settings.num_layers, has_head)
+    tensors = {hf_name: state[our_name].contiguous() for hf_name, our_name in names.items()}
     config: JsonObject = {
         "architectures": ["BertForMaskedLM" if has_head else "BertModel"],
         "model_type": "bert",
         "vocab_size": state["encoder.embedding.weight"].shape[0],
-        **{other: getattr(settings, name) for name, other in SIZES.items()},
+        **{hf_name: getattr(settings, our_name) for our_name, hf_name in SIZES.items()},
         "intermediate_size": settings.hidden_dim or 4 * settings.model_dim,
         "hidden_act": activation_name(settings.activation),
         "layer_norm_eps": settings.norm_eps,
@@ -135,34 +137,34 @@ def checkpoint_of(model: MaskedModel) -> tuple[JsonObject, dict[str, Tensor]]:
     return config, tensors
 
 
-def _names(num_layers: int, has_head: bool) -> dict[str, str]:
-    """Their names of all tensors, without the prefix that some have, and ours."""
+def _our_names(num_layers: int, has_head: bool) -> dict[str, str]:
+    """Our name of each tensor of a checkpoint, whose names have no prefix here."""
     layers = {"embeddings.LayerNorm": "encoder.norm"}
     for number in range(num_layers):
-        pairs = LAYERS.items()
-        layers |= {f"encoder.layer.{number}.{other}": f"encoder.stack.blocks.{number}.{name}" for other, name in pairs}
+        for hf_name, our_name in LAYERS.items():
+            layers[f"encoder.layer.{number}.{hf_name}"] = f"encoder.stack.blocks.{number}.{our_name}"
     if has_head:
         layers |= HEAD_LAYERS
-    names = {f"{other}.weight": f"{name}.weight" for other, name in EMBEDDINGS.items()}
+    names = {f"{hf_name}.weight": f"{our_name}.weight" for hf_name, our_name in EMBEDDINGS.items()}
     for part in ("weight", "bias"):
-        names |= {f"{other}.{part}": f"{name}.{part}" for other, name in layers.items()}
+        names |= {f"{hf_name}.{part}": f"{our_name}.{part}" for hf_name, our_name in layers.items()}
     return names | ({f"{HEAD}bias": "head.bias"} if has_head else {})
 
 
-def _name(name: str) -> str:
-    """A name as it is written today: the first checkpoints call the parts of a normalization gamma and beta."""
+def _current_name(name: str) -> str:
+    """A name without its prefix, as it is written today: the first checkpoints say gamma and beta."""
     name = name.removeprefix("bert.")
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         name = name.replace(old, new)
     return name
 
 
-def _untie(read: Tensors) -> None:
-    """Takes the tensors that repeat others; raises DataError where they do not."""
-    for name, other in TIED.items():
-        if name not in read.left:
+def _drop_tied_copies(read: Tensors) -> None:
+    """Drops the tensors that are copies of others; raises DataError where one differs."""
+    for copy, original in TIED.items():
+        if copy not in read.left:
             continue
-        if other not in read.left and name.endswith(".bias"):
-            read.left[other] = read.left.pop(name)
-        elif not torch.equal(read.left.pop(name), read.left.get(other, torch.empty(0))):
-            raise DataError(f"model.safetensors: {name} is not {other}; only tied outputs can be converted.")
+        if original not in read.left and copy.endswith(".bias"):  # some checkpoints have the bias of the decoder alone
+            read.left[original] = read.left.pop(copy)
+        elif original in read.left and not torch.equal(read.left.pop(copy), read.left[original]):
+            raise DataError(f"model.safetensors: {copy} differs from {original}; only tied outputs can be converted.")

@@ -21,15 +21,15 @@ from edgewise.learn.training.folder import RunFolder, read_json
 
 Trained: TypeAlias = Fitted[LanguageEncoder, NextToken] | Fitted[MaskedEncoder, HiddenTokens]
 MODEL_TYPES = ("gpt2", "bert")
-SPECIAL = {"unknown": "unk_token", "begin": "cls_token", "mask": "mask_token", "padding": "pad_token"}
-"""Our names of tokens that stand for no text, and theirs."""
+SPECIAL_TOKENS = {"unknown": "unk_token", "begin": "cls_token", "mask": "mask_token", "padding": "pad_token"}
+"""Special tokens: our names, and those of Hugging Face."""
 
 
 def from_checkpoint(folder: Path) -> Trained:
-    """What a folder with config.json, model.safetensors and a tokenizer holds.
+    """The model of a folder with config.json, model.safetensors and a tokenizer.
 
     Raises:
-        DataError: a file is missing or damaged, or describes what ours cannot be.
+        DataError: a file is missing or damaged, or the configuration is of a model that ours cannot be.
     """
     weights, config = folder / "model.safetensors", read_json(folder / "config.json")
     model_type = config.get("model_type") if isinstance(config, dict) else None
@@ -67,9 +67,9 @@ def _tokenizer(folder: Path) -> Tokenizer:
     if vocabulary.is_file() and merges.is_file():
         return Tokenizer.from_pairs(str(vocabulary), str(merges))
     if pieces.is_file():
-        described_by = folder / "tokenizer_config.json"
-        described = read_json(described_by) if described_by.is_file() else {}
-        choices = described if isinstance(described, dict) else {}
+        path = folder / "tokenizer_config.json"
+        config = read_json(path) if path.is_file() else {}
+        choices = config if isinstance(config, dict) else {}
         return Tokenizer.from_word_pieces(
             str(pieces), lowercase=choices.get("do_lower_case", True), strip_accents=choices.get("strip_accents")
         )
@@ -82,13 +82,13 @@ def from_run(folder: RunFolder) -> Trained:
     Raises:
         RunFolderError: it is of another kind, or damaged.
     """
-    format = folder.read_format()
-    if format == language.TASK.format:
+    run_format = folder.read_format()
+    if run_format == language.TASK.format:
         return language.load(folder)
-    if format == masked.TASK.format:
+    if run_format == masked.TASK.format:
         return masked.load(folder)
     formats = f"{language.TASK.format} and {masked.TASK.format}"
-    raise RunFolderError(f"{folder.path} holds {format!r}; only {formats} can be converted.")
+    raise RunFolderError(f"{folder.path} holds {run_format!r}; only {formats} can be converted.")
 
 
 def to_checkpoint(trained: Trained, folder: Path) -> None:
@@ -98,26 +98,27 @@ def to_checkpoint(trained: Trained, folder: Path) -> None:
         DataError: the model has a choice that GPT-2 or BERT does not have.
     """
     tokenizer = trained.encoder.tokenizer
+    # Without a class transformers takes the tokenizer of the model's type, which overrides tokenizer.json.
+    tokenizer_config = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": trained.encoder.settings.context,
+    }
     if isinstance(trained.output, HiddenTokens):
         config, tensors = bert.checkpoint_of(trained.model)
         config |= {"pad_token_id": tokenizer.padding}
-        described_by = {
-            "sep_token": tokenizer.end,
-            "model_input_names": ["input_ids", "token_type_ids", "attention_mask"],
-        }
+        token_ids = {"sep_token": tokenizer.end}
+        tokenizer_config["model_input_names"] = ["input_ids", "token_type_ids", "attention_mask"]
     else:
         config, tensors = gpt2.checkpoint_of(trained.model)
         end = tokenizer.end if trained.output.has_end else None
         config |= {"bos_token_id": end, "eos_token_id": end}
-        described_by = {"eos_token": end}
-    described_by |= {theirs: getattr(tokenizer, ours) for ours, theirs in SPECIAL.items()}
-    # Without a class their library makes the tokenizer of the model's type, with its choices instead of ours.
-    described = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": trained.encoder.settings.context}
-    for name, value in described_by.items():
-        if value is not None:
-            described[name] = tokenizer.inner.id_to_token(value) if isinstance(value, int) else value
+        token_ids = {"eos_token": end}
+    token_ids |= {hf_name: getattr(tokenizer, our_name) for our_name, hf_name in SPECIAL_TOKENS.items()}
+    for name, token_id in token_ids.items():
+        if token_id is not None:
+            tokenizer_config[name] = tokenizer.inner.id_to_token(token_id)
     folder.mkdir(parents=True, exist_ok=True)
-    for name, content in (("config.json", config), ("tokenizer_config.json", described)):
+    for name, content in (("config.json", config), ("tokenizer_config.json", tokenizer_config)):
         write_bytes(folder / name, (json.dumps(content, indent=2) + "\n").encode())
     write_bytes(folder / "model.safetensors", to_safetensors(tensors, metadata={"format": "pt"}))
     write_bytes(folder / "tokenizer.json", tokenizer.to_json().encode())

@@ -19,7 +19,7 @@ def prediction_columns(
     trained: FittedTable, predictions: Sequence[Prediction], *, show_parts: bool = False
 ) -> dict[str, np.ndarray | list[Label | str]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, standard deviations,
-    interval; where parts are shown, the value or the probabilities by the network alone and by each companion."""
+    interval; with `show_parts` also the value or the probabilities by the network alone and by each companion."""
     columns: dict[str, np.ndarray | list[Label | str]] = {}
     for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
         if prediction.probabilities is None:
@@ -34,18 +34,19 @@ def prediction_columns(
             columns[f"{name}_ensemble_std"] = prediction.ensemble_std
         if prediction.probabilities is None:
             columns[f"{name}_low"], columns[f"{name}_high"] = prediction.low, prediction.high
-        for part, values in prediction.parts.items() if show_parts else ():
-            ending = part.replace("-", "_")
-            if prediction.probabilities is None:
-                columns[f"{name}_pred_{ending}"] = values
-                continue
-            for number, label in enumerate(trained.classes[name]):
-                columns[f"{name}_prob_{label}_{ending}"] = values[:, number]
+        if show_parts:
+            for part, values in prediction.parts.items():
+                ending = part.replace("-", "_")
+                if prediction.probabilities is None:
+                    columns[f"{name}_pred_{ending}"] = values
+                    continue
+                for number, label in enumerate(trained.classes[name]):
+                    columns[f"{name}_prob_{label}_{ending}"] = values[:, number]
     return columns
 
 
-def show(value: object) -> object:
-    """A cell: numbers to seven digits, empty for a missing number."""
+def format_cell(value: object) -> object:
+    """A cell of a CSV file: numbers to seven significant digits, empty for a missing number."""
     if isinstance(value, (float, np.floating)):
         return "" if np.isnan(value) else f"{value:.7g}"
     return value
@@ -59,7 +60,7 @@ def with_columns(
     *,
     with_header: bool = True,
 ) -> "DataFrame | str":
-    """A table with further columns, for a file: a DataFrame for .parquet, else CSV rows.
+    """A table with further columns, for a file: a DataFrame for .parquet, in full precision, else CSV rows.
 
     Args:
         frame: the cells, a DataFrame.
@@ -78,5 +79,5 @@ def with_columns(
     if suffix == ".parquet":
         return frame.assign(**added)
     columns = {name: to_text_arrow(frame[name]).to_pylist() for name in frame.columns}
-    columns |= {name: [show(value) for value in values] for name, values in added.items()}
+    columns |= {name: [format_cell(value) for value in values] for name, values in added.items()}
     return csv_text(list(columns) if with_header else None, zip(*columns.values(), strict=True))

@@ -24,7 +24,7 @@ from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows, predictions, read_rows
 from edgewise.learn.tasks.companions import add_companion, learn_from_validation
 from edgewise.learn.tasks.config import TaskSettings
-from edgewise.learn.tasks.prediction_columns import prediction_columns, show
+from edgewise.learn.tasks.prediction_columns import format_cell, prediction_columns
 from edgewise.learn.tasks.report.evaluation import MAX_ROWS, evaluated_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import described, warnings_of
@@ -413,7 +413,7 @@ class TableTask(Generic[Job, Dataset, T]):
                 chunk = slice(start, start + ROW_CHUNK)
                 read = [to_text_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in cells.frame.columns]
                 columns = [rows[chunk], *read, *(values[chunk] for values in added.values())]
-                yield from ([show(value) for value in row] for row in zip(*columns, strict=True))
+                yield from ([format_cell(value) for value in row] for row in zip(*columns, strict=True))
                 release_memory(cells.mapped)
 
         folder.write_table("test_predictions.csv", ["row_in_data", *cells.frame.columns, *added], lines())

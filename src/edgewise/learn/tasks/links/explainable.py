@@ -69,7 +69,7 @@ def link_item(
     Cost: a prediction for every node and link near the ends, up to 2,000 of each, and fewer of large subgraphs.
     """
     encoder = trained.encoder
-    graph, settings, ends = graph or encoder.graph, encoder.settings, [sender, receiver]
+    graph, settings, ends = encoder.graph if graph is None else graph, encoder.settings, [sender, receiver]
     check_ends(graph, sender, receiver)
     check_choice(target, label)
     unlinked, is_linked = _without_link(trained, graph, sender, receiver)
@@ -169,7 +169,7 @@ def predict_links(
 
     Cost: the vectors of all nodes once, and once more for each pair that the graph links.
     """
-    graph = graph or trained.encoder.graph
+    graph = trained.encoder.graph if graph is None else graph
     pairs = list(zip(senders, receivers, strict=True))
     for pair in pairs:
         check_ends(graph, *pair)

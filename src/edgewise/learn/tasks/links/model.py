@@ -8,6 +8,7 @@ from typing import Self, TypeAlias
 import numpy as np
 import torch
 from scipy.sparse import csr_array
+from scipy.special import expit
 from torch import Tensor
 
 from edgewise.errors import DataError, SettingError
@@ -53,37 +54,37 @@ PairScores: TypeAlias = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
-class Pairs:
+class LinkOutput:
     """The probability that two nodes are linked: p = sigmoid(s) for the score s of their vectors."""
 
     link: LinkSettings
-    """How two vectors become a score."""
+    """How the vectors of two nodes are scored (the decoder)."""
 
     def loss(self, settings: LinkRunSettings) -> TargetLoss:
-        """What is minimized: binary cross-entropy of links and of pairs without a link."""
+        """The training loss over links and negative pairs, binary cross-entropy by default."""
         return TargetLoss("classification", settings.train.loss_function)
 
     def probabilities(self, scores: np.ndarray) -> np.ndarray:
         """sigmoid(s)."""
-        return 1 / (1 + np.exp(-scores.clip(-500, 500)))
+        return expit(scores)
 
-    def metrics(self, links: np.ndarray, others: np.ndarray) -> Scores:
-        """How well the scores of links are separated from those of pairs without a link."""
-        return link_scores(links, others)
+    def metrics(self, links: np.ndarray, negatives: np.ndarray) -> Scores:
+        """How well the scores of links are separated from those of negative pairs."""
+        return link_scores(links, negatives)
 
     def baselines(self, ends: tuple[np.ndarray, np.ndarray], graph: LinkGraph, directed: bool) -> dict[str, PairScores]:
-        """Scores that need no training, by name.
+        """Scores that need no training, such as the number of common neighbors, by name.
 
         Args:
             ends: senders and receivers of the known links.
             graph: the graph.
             directed: whether edges are one way.
         """
-        features, table = graph.features, None
+        features, matrix = graph.features, None
         if features.shape[1]:
             values = np.nan_to_num(features.values.astype(np.float64))
-            table = csr_array((values, (features.rows, features.columns)), shape=features.shape)
-        return simple_links(*ends, len(graph), directed, table)
+            matrix = csr_array((values, (features.rows, features.columns)), shape=features.shape)
+        return simple_links(*ends, len(graph), directed, matrix)
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other; they always do."""
@@ -91,7 +92,7 @@ class Pairs:
 
 @dataclass(frozen=True, eq=False)
 class ScaledGraph:
-    """The nodes and edges of a graph in the units of the network."""
+    """The nodes and edges of a graph as the network takes them: features scaled, missing numbers filled."""
 
     features: Tensor | SparseFeatures
     """The features of each node."""
@@ -100,19 +101,19 @@ class ScaledGraph:
     has_loops: bool
     """Whether the network needs a loop at every node."""
 
-    def graph(self, are_seen: np.ndarray | None = None) -> Graph:
+    def graph(self, edge_mask: np.ndarray | None = None) -> Graph:
         """The graph with some of its edges, `(edge)` bool; with all where it is None."""
-        edges = self.edges if are_seen is None else self.edges.taken(np.flatnonzero(are_seen))
+        edges = self.edges if edge_mask is None else self.edges.taken(np.flatnonzero(edge_mask))
         return graph_of(self.features, edges, self.has_loops)
 
 
 GRAPH = {"saved": False, "to_tensors": LinkGraph.to_tensors, "from_tensors": LinkGraph.from_tensors}
-"""The metadata of a graph that lies in model.safetensors."""
+"""The metadata of a field whose graph is stored as tensors in model.safetensors, and not in model.json."""
 
 
 @dataclass(frozen=True, eq=False)
 class LinkEncoder:
-    """What the training graph fixed: the graph with all its links, its scales and words, the layers and their sizes.
+    """The training graph and the preprocessing fitted on it, with the settings of the layers; not a network itself.
 
     Nodes without features have learned vectors, one for each node: each is its own one-hot feature. Such a model knows
     only the nodes of its training, by their names.
@@ -133,11 +134,11 @@ class LinkEncoder:
     graph: LinkGraph = field(metadata=GRAPH)
     """That of the training, with all its links."""
     category_columns: tuple[str, ...] = ()
-    """The columns of words."""
+    """The columns of categories of nodes."""
     categories: Categories = field(default_factory=dict)
-    """The words of each column of categories of nodes."""
+    """The categories of each of these columns."""
     edge_categories: Categories = field(default_factory=dict)
-    """The words of each column of categories of edges."""
+    """The categories of each column of categories of edges."""
     edge_imputer: Imputer = field(default_factory=Imputer)
     """Fills missing numbers of edges; none where the run drops them."""
 
@@ -210,11 +211,11 @@ class LinkEncoder:
 
     @property
     def reading(self) -> JsonObject:
-        """How another graph is read, with the words that the model knows."""
+        """How another graph is read, with the categories that the model knows."""
         fills_edges = bool(self.edge_imputer.median)
         return {**self.on_graph.known_words, "may_lack_edges": True, "fills_edges": fills_edges}
 
-    def new_network(self, output: Pairs) -> LinkModel:
+    def new_network(self, output: LinkOutput) -> LinkModel:
         """Layers that give nodes their vectors, and a score of two vectors."""
         return LinkModel(self.sizes, self.settings, output.link, is_directed=self.place.directed)
 
@@ -243,12 +244,12 @@ class LinkEncoder:
         ones = np.ones(len(graph), dtype=np.float32)
         return NodeFeatures.of_entries(np.arange(len(graph)), columns, ones, (len(graph), len(column_of_name)))
 
-    def check(self, output: Pairs) -> None:
+    def check(self, output: LinkOutput) -> None:
         """Raise DataError unless the fields fit each other."""
         self.on_graph.check(self.sizes)
 
 
-FittedLinks: TypeAlias = Fitted[LinkEncoder, Pairs]
+FittedLinks: TypeAlias = Fitted[LinkEncoder, LinkOutput]
 
 
 def node_vectors(fitted: FittedLinks, graph: Graph, device: str = "cpu") -> Tensor:
@@ -282,22 +283,23 @@ def predict(
         fitted: the model.
         senders, receivers: nodes of the graph, counted from 0.
         graph: whose edges carry messages, all of them; that of the training by default.
-        device: where to compute.
+        device: of the vectors of nodes; pairs are scored on the CPU.
     """
-    vectors = node_vectors(fitted, fitted.encoder.scaled(graph or fitted.encoder.graph).graph(), device)
+    scaled_graph = fitted.encoder.scaled(fitted.encoder.graph if graph is None else graph)
+    vectors = node_vectors(fitted, scaled_graph.graph(), device)
     return fitted.output.probabilities(pair_scores(fitted, vectors, senders, receivers))
 
 
-def link_batch(graph: Graph, links: Links, predicted: np.ndarray, others: np.ndarray) -> Batch:
-    """Some links and pairs without a link as one batch.
+def link_batch(graph: Graph, links: Links, predicted: np.ndarray, negatives: np.ndarray) -> Batch:
+    """Some links and negative pairs as one batch.
 
     Args:
         graph: the edges along which messages go.
         links: all links.
         predicted: rows of `links`.
-        others: numbers of pairs without a link.
+        negatives: numbers of pairs that are not links.
     """
-    ends = links.pairs.ends(np.concatenate([links.numbers[predicted], others]))
+    ends = links.pairs.ends(np.concatenate([links.numbers[predicted], negatives]))
     senders, receivers = (torch.from_numpy(nodes) for nodes in ends)
     targets = (torch.arange(len(senders)) < len(predicted)).float()[:, None]
     return Batch(graph, Supervision(senders=senders, receivers=receivers, targets=targets))
@@ -315,17 +317,17 @@ class TrainingLinkLoader:
         links: its links.
         splits: which of them are learned.
         batch_size: links a step, at most.
-        negatives: negative pairs for each link.
+        num_negatives: negative pairs for each link.
         seed: of order and draw.
     """
 
     def __init__(
-        self, graph: ScaledGraph, links: Links, splits: LinkSplits, batch_size: int, negatives: int, seed: int
+        self, graph: ScaledGraph, links: Links, splits: LinkSplits, batch_size: int, num_negatives: int, seed: int
     ):
         self.scaled, self.links, self.splits = graph, links, splits
         self.num_batches = math.ceil(len(splits.train) / batch_size)
-        self.negatives, self.seed, self.epoch, self.shard = negatives, seed, 0, Shard()
-        self.seen_numbers = links.numbers[splits.message_passing]
+        self.num_negatives, self.seed, self.epoch, self.shard = num_negatives, seed, 0, Shard()
+        self.training_numbers = links.numbers[splits.message_passing]
 
     def __len__(self) -> int:
         return self.num_batches
@@ -333,10 +335,11 @@ class TrainingLinkLoader:
     def __iter__(self) -> Iterator[Batch]:
         # The body runs at the first `next`, so `epoch` and `shard` may be set after `iter`.
         random, pairs = np.random.default_rng([self.seed, self.epoch]), self.links.pairs
-        num_unseen = pairs.total - len(self.seen_numbers)
+        num_others = pairs.total - len(self.training_numbers)
         for predicted in np.array_split(random.permutation(self.splits.train), len(self)):
-            are_seen = self.splits.message_passing.copy()
-            are_seen[predicted] = False
-            others = pairs.outside(self.seen_numbers, random.integers(0, num_unseen, self.negatives * len(predicted)))
-            graph = self.scaled.graph(self.links.edge_mask(are_seen))
-            yield link_batch(graph, self.links, self.shard.of(predicted), self.shard.of(others))
+            link_mask = self.splits.message_passing.copy()
+            link_mask[predicted] = False
+            ranks = random.integers(0, num_others, self.num_negatives * len(predicted))
+            negatives = pairs.outside(self.training_numbers, ranks)
+            graph = self.scaled.graph(self.links.edge_mask(link_mask))
+            yield link_batch(graph, self.links, self.shard.of(predicted), self.shard.of(negatives))

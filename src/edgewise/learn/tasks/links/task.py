@@ -34,7 +34,7 @@ from edgewise.learn.tasks.links.model import (
     PREFIX,
     FittedLinks,
     LinkEncoder,
-    Pairs,
+    LinkOutput,
     PairScores,
     TrainingLinkLoader,
     link_batch,
@@ -43,7 +43,7 @@ from edgewise.learn.tasks.links.model import (
     predict,
 )
 from edgewise.learn.tasks.links.settings import SETTINGS, STEPS_PER_EPOCH, LinkRunSettings
-from edgewise.learn.tasks.prediction_columns import show, with_columns
+from edgewise.learn.tasks.prediction_columns import format_cell, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.evaluation import evaluated_links
 from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command, free_name, split_line
@@ -59,7 +59,7 @@ Ends: TypeAlias = tuple[np.ndarray, np.ndarray]
 """Senders and receivers of pairs."""
 
 
-load = partial(FittedLinks.load, format=SETTINGS.format, prefix=PREFIX, encoder=LinkEncoder, output=Pairs)
+load = partial(FittedLinks.load, format=SETTINGS.format, prefix=PREFIX, encoder=LinkEncoder, output=LinkOutput)
 """Reads the model of a run folder."""
 
 
@@ -124,7 +124,7 @@ def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> P
 def untrained(settings: LinkRunSettings, graph: LinkGraph, data: NodeData | None = None) -> FittedLinks:
     """The model before its first step; arguments as for `LinkEncoder.fit`."""
     encoder = LinkEncoder.fit(settings, graph, data)
-    return FittedLinks(format=SETTINGS.format, encoder=encoder, output=Pairs(settings.link), prefix=PREFIX)
+    return FittedLinks(format=SETTINGS.format, encoder=encoder, output=LinkOutput(settings.link), prefix=PREFIX)
 
 
 def loaders(prepared: PreparedLinks) -> Callable[[TrainSettings], tuple[Loader, Loader | None]]:
@@ -188,7 +188,7 @@ def write_predictions(prepared: PreparedLinks, folder: RunFolder, metrics: JsonO
         for is_link, ends in zip((1, 0), ends_of_label, strict=True):
             probabilities = prepared.fitted.output.probabilities(score(*ends))
             for sender, receiver, probability in zip(*ends, probabilities, strict=True):
-                rows.append([names[sender], names[receiver], is_link, show(probability)])
+                rows.append([names[sender], names[receiver], is_link, format_cell(probability)])
     folder.write_table("test_predictions.csv", ["sender", "receiver", "is_link", "link_prob"], rows)
 
 
