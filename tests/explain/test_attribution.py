@@ -92,7 +92,7 @@ def test_what_occlusion_refuses():
     with pytest.raises(ShapeError, match=r"occlude: group 0 has unit -1; expected 0 … 4\."):
         occlude(linear(), 5, [[-1]])
     with pytest.raises(
-        ShapeError, match=r"occlude: predict returns shape \(1,\) for 6 lists of units, expected \(6,\)"
+        ShapeError, match=r"occlude: predict returns shape \(1,\) for 6 groups of units, expected \(6,\)"
     ):
         occlude(lambda removed: np.zeros(1), 5)
 
