@@ -61,7 +61,7 @@ def test_a_notebook_that_is_not_trusted_shows_words(page):
     assert without_frames(show(explained("a"), explained("b"))._repr_html_()).startswith("2 explanations; trust this")
     predicted = tuple(TargetPrediction(str(number), 1.0, "O") for number in range(30))
     many = Explanation("text", "x", {"text": "x"}, predicted, "0", (Unit("x"),))
-    assert notebook.words_of([many]) == "Explanation of x: 0 = O, 1 = O, 2 = O, 3 = O, and 26 more; 1 unit"
+    assert notebook.summary_of([many]) == "Explanation of x: 0 = O, 1 = O, 2 = O, 3 = O, and 26 more; 1 unit"
 
 
 def test_a_notebook_shows_an_explanation_as_its_page(page):
