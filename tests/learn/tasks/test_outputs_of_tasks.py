@@ -9,7 +9,7 @@ from edgewise.learn.networks.graph_settings import LinkSettings
 from edgewise.learn.networks.time_settings import DynamicsSettings, ForecastSettings
 from edgewise.learn.readers.motion.motion import Moments, Motion
 from edgewise.learn.tasks.forecast.model import SeriesEncoder, SeriesValues
-from edgewise.learn.tasks.links.model import Pairs
+from edgewise.learn.tasks.links.model import LinkOutput
 from edgewise.learn.tasks.links.task import load
 from edgewise.learn.tasks.motion.model import BodyEncoder, Trajectory, Units
 from edgewise.learn.training.folder import RunFolder
@@ -73,7 +73,7 @@ def test_bodies_that_go_straight_on_by_hand():
 
 
 def test_a_score_of_a_pair_is_a_probability():
-    output = Pairs(LinkSettings())
+    output = LinkOutput(LinkSettings())
     np.testing.assert_allclose(output.probabilities(np.array([-1e9, 0.0, np.log(3)])), [0, 0.5, 0.75], atol=1e-12)
     assert output.metrics(np.array([2.0, 3.0]), np.array([0.0, 1.0]))["roc_auc"] == 1
 
