@@ -115,3 +115,24 @@ def test_columns_of_parquet_keep_their_types_and_bytes_are_texts(edgewise, tmp_p
         assert found[name].type == values.type and found[name].to_pylist() == values.to_pylist()
     assert edgewise("predict", run, data, "-o", tmp_path / "out.csv")[0] == 0
     assert [row["text"] for row in _rows(tmp_path / "out.csv")] == ["a fine film", "a dull film", "fine acting"]
+
+
+def test_cells_of_a_table_of_graphs_stay(edgewise, tmp_path):
+    columns = _columns(graph=[f" g{row} " if row % 2 else f"g{row}" for row in range(40)])
+    graphs, run = _write(tmp_path / "graphs.csv", columns), tmp_path / "run"
+    nodes = {"node": [str(node) for node in range(80)], "graph": [f"g{node // 2}" for node in range(80)]}
+    nodes = _write(tmp_path / "nodes.csv", {**nodes, "x": [str(node % 7) for node in range(80)]})
+    edges = _write(
+        tmp_path / "edges.csv",
+        {side: [str(2 * g + n) for g in range(40)] for n, side in enumerate(("source", "target"))},
+    )
+    tables = ["--graphs", graphs, "--edges", edges]
+    words = [nodes, *tables, "--graph-column", "graph", "--descriptors-columns", "x", "--target-columns", "y"]
+    words += ["--task-type", "regression", "--model-dim", 8, "--num-layers", 1, "--epochs", 1, "--no-baselines"]
+    code, _, err = edgewise("train", "graphs", *words, "-o", run)
+    assert code == 0, err
+    code, _, err = edgewise("predict", run, nodes, *tables, "-o", tmp_path / "out.csv")
+    assert code == 0, err
+
+    written = _rows(tmp_path / "out.csv")
+    assert [[row[name] for name in columns] for row in written] == list(map(list, zip(*columns.values(), strict=True)))

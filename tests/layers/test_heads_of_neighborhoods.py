@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations, parametrize, spectral_norm, weight_norm
+from torch.nn.utils import parametrizations, parametrize, prune, spectral_norm, weight_norm
 
 from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError
 from edgewise.layers import GatedGraphAttention, MultiHeadAttention, ResidualBlock, ShawPosition
@@ -140,6 +140,14 @@ def new_weight_norm(linear):
     return linear
 
 
+def new_spectral_norm(linear):
+    return parametrizations.spectral_norm(linear)
+
+
+def pruned(linear):
+    return prune.l1_unstructured(linear, "weight", 0.5)
+
+
 def orthogonal(linear):
     return parametrizations.orthogonal(linear)
 
@@ -162,7 +170,7 @@ def overridden(linear):
 
 TOOLS = [
     *(LowRank, old_weight_norm, old_spectral_norm, parametrized, new_weight_norm, orthogonal),
-    *(hooked, hooked_before, overridden),
+    *(hooked, hooked_before, overridden, pruned, new_spectral_norm),
 ]
 
 

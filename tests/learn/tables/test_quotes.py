@@ -124,3 +124,6 @@ def test_in_a_single_column_a_cell_of_several_lines_is_suspect_where_it_is_the_o
     with collected_remarks() as remarks:
         assert len(read_cells(name).lines) == 16
     assert remarks == []
+    name = _write(tmp_path / "few.csv", [("text",), ("a b",), ('"Good',), ("c d",), ('bad 5"',)])
+    with pytest.warns(UserWarning, match=r"lines 3 to 5: one quoted cell of 'text' .* reads as 2 further rows"):
+        assert _whole(name) == 2

@@ -17,7 +17,7 @@ from edgewise.learn.tables.cell import pa, read_number, to_text_arrow
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 MIN_CELLS = 12
-"""Cells of a table with a single column to one that has several lines."""
+"""Cells of a table with a single column to each of those that have several lines, from which on these are suspect."""
 _SAMPLE = 1000
 """Rows that are sampled for the typical cells of a column."""
 
@@ -57,9 +57,9 @@ class SuspectQuotes:
 
     def report(self) -> None:
         """Reports the suspicious cells, if any."""
-        # In a single column every line of a cell reads as a row: where not only one in many cells has several, they
-        # are meant.
-        if not self.count or (self.is_one_column and self.num_read < MIN_CELLS * self.count):
+        # In a single column every line of a cell reads as a row: where more than one cell, and not only one in many,
+        # has several, they are meant.
+        if not self.count or (self.is_one_column and self.count > 1 and self.num_read < MIN_CELLS * self.count):
             return
         others = f" (and {plural(self.count - 1, 'more such cell')}, {self.num_rows:,} rows in all)"
         remark(

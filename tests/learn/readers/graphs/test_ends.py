@@ -22,6 +22,11 @@ from edgewise.learn.readers.graphs.names import NodeNames
         ("child,parent", ("child", "parent")),
         ("one,other,from,to", ("from", "to")),
         ("отправитель,получатель,source", ("отправитель", "получатель")),
+        ("bond_id,atom1,atom2", ("atom1", "atom2")),
+        ("tx_id,from_account,to_account", ("from_account", "to_account")),
+        ("interaction_id,protein_a,protein_b", ("protein_a", "protein_b")),
+        ("transaction,amount,user_from,user_to", ("user_from", "user_to")),
+        ("x1,y1,x2,y2", ("x1", "y1")),
     ],
 )
 def test_names_of_columns_say_which_are_the_ends(header, expected):
@@ -44,6 +49,18 @@ def test_cells_say_it_where_names_do_not(tmp_path, columns, expected):
     path = write_csv(tmp_path / "edges.csv", columns)
     with collected_remarks():
         assert read_edges(str(path), NodeNames(["a", "b", "c"]), "nodes.csv").columns == expected
+
+
+def test_a_guess_by_order_alone_is_said():
+    with collected_remarks() as said:
+        assert ends_of("edges.csv", ["one", "other", "km"], (), None) == ("one", "other")
+    assert said == [
+        "edges.csv: edges go from column 'one' to 'other', as their order says; --edge-columns names others"
+    ]
+    with collected_remarks() as said:
+        ends_of("edges.csv", ["one", "other"], (), None)
+        ends_of("edges.csv", ["from", "to", "km"], (), None)
+    assert said == []
 
 
 def test_the_guess_is_said_where_others_could_be_meant(tmp_path):

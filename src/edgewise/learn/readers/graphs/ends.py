@@ -20,10 +20,17 @@ DIRECTED = (
 """Words of two columns of which the first is the sender, in any order."""
 PAIRS = (("1", "2"), ("0", "1"), ("a", "b"), ("u", "v"), ("i", "j"), ("first", "second"))
 """Words of two columns that name nodes, in the order of the columns."""
-OF_NODES = frozenset(("node", "id", "name", "vertex", "index", "idx", "no", "number"))
-"""Words that may stand beside those of a pair."""
-OF_ROWS = frozenset(("edge", "edges", "link", "links", "row", "line", "unnamed"))
-"""A column that has one of these words and none that is not in `OF_NODES` numbers the edges."""
+OF_NAMES = frozenset(("node", "id", "name", "vertex", "index", "idx", "no", "number"))
+"""Words of a column of names."""
+ENTITIES = (
+    "account address airport atom author bus city concept customer entity gene item page paper person place player "
+    "protein residue router site station stop user"
+)
+OF_NODES = OF_NAMES.union(ENTITIES.split())
+"""Words that may stand beside those of a pair: those of names, and what nodes often are."""
+ROWS = "bond edge edges interaction line link links pair record relation row transaction tx unnamed"
+OF_ROWS = frozenset(ROWS.split())
+"""A column that has one of these words, and beside them those of names alone, numbers the edges."""
 SHARE = 0.5
 """The part of the cells of a column that must be names of nodes."""
 
@@ -45,14 +52,17 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
     naming = likely
     if share is not None and len(free) > 2:
         naming = [name for name in likely if share(name) >= SHARE]
-        naming = at_least_two([name for name in naming if not OF_NODES.issuperset(_words(name))], naming)
+        naming = at_least_two([name for name in naming if not OF_NAMES.issuperset(_words(name))], naming)
 
     ends, source = _by_names(likely, naming, knows_cells=share is not None), "names"
+    is_guessed = ends is None and share is None and len(likely) > 2
     if ends is None:
-        ends, source = tuple(at_least_two(naming, likely)[:2]), "names" if share is None else "cells"
-    if ends != tuple(free[:2]) or (share is not None and len(naming) > 2):
+        source = "order" if is_guessed else "names" if share is None else "cells"
+        ends = tuple(at_least_two(naming, likely)[:2])
+    if ends != tuple(free[:2]) or is_guessed or (share is not None and len(naming) > 2):
         shown = " to ".join(map(repr, ends))
-        remark(f"{table}: edges go from column {shown}, as their {source} say; --edge-columns names others")
+        say = "says" if source == "order" else "say"
+        remark(f"{table}: edges go from column {shown}, as their {source} {say}; --edge-columns names others")
 
     return ends
 
@@ -90,7 +100,7 @@ def _is_pair(first: Sequence[str], second: Sequence[str], pairs: Sequence[tuple[
 
 def _numbers_rows(name: str) -> bool:
     words = set(_words(name)) - {"0"}
-    return bool(words & OF_ROWS) and words <= OF_ROWS | OF_NODES
+    return bool(words & OF_ROWS) and words <= OF_ROWS | OF_NAMES
 
 
 def _words(name: str) -> list[str]:

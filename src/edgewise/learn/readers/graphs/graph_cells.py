@@ -43,7 +43,8 @@ def read_graph_cells(path: str, columns: GraphColumns, need_targets: bool) -> Ce
                 f"also in line {cells.lines[first[name]]}; give each one row."
             )
 
-    return replace(cells, frame=cells.frame.assign(**{columns.graph_column: names}))
+    named = cells.frame.assign(**{columns.graph_column: names})
+    return replace(cells, frame=named, written=cells.as_written)
 
 
 def cells_of_graphs(
