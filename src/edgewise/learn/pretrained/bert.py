@@ -138,7 +138,7 @@ def checkpoint_of(model: MaskedModel) -> tuple[JsonObject, dict[str, Tensor]]:
 
 
 def _our_names(num_layers: int, has_head: bool) -> dict[str, str]:
-    """Our name of each tensor of a checkpoint, whose names have no prefix here."""
+    """Our name of each tensor of a checkpoint, whose names stand here without their prefix."""
     layers = {"embeddings.LayerNorm": "encoder.norm"}
     for number in range(num_layers):
         for hf_name, our_name in LAYERS.items():

@@ -45,7 +45,7 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
 
     Arrays: `edge_index` (2, edge), from and to, nodes counted from 0; `x` (node, feature), or its parts `x_indices`,
     `x_indptr`, `x_shape` and, where the values are not all 1, `x_data`, as SciPy's CSR has them. Where they are there:
-    `y` (node); `class_names`, of which whole numbers in y are the positions, −1 where a node has no label; `has_label`
+    `y` (node); `class_names`, of which whole numbers in y are the positions, −1 for an unlabeled node; `has_label`
     (node), False where y means nothing; `train_mask`, `val_mask`, `test_mask` (node), of which a node has one at most;
     `edge_attr` (edge, feature); `node_type` (node) and `edge_type` (edge), words or whole numbers.
 
