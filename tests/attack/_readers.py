@@ -110,7 +110,7 @@ def table_targets(folder: Path) -> list[Target]:
     files = Files(folder)
     plain = b'id,word,y\n1,"a, ""b""\nc",0.5\n\n2,,1e3\n3,\xc3\xa9,nan\n'
     files.add("table.csv", plain, read_cells, check_cells, strategy=tables(["id", "word", "y"]))
-    one_column = b'word\n\na\n"b\nc"\n\n'
+    one_column = b'word\n\na\n"b\nc"\n"d\ne"\n\n'
     files.add("column.csv", one_column, read_cells, check_cells, strategy=tables(["word"]))
     files.add("chunks.csv", plain, _in_chunks, check_cells, strategy=tables(["id", "word", "y"]))
     comma = TableFormat(delimiter=";", decimal=",")
