@@ -36,7 +36,7 @@ MODEL_DIM = ("hidden-size", "message-hidden-dim", "n-embd", "d-model")
 CONTEXT = ("block-size", "max-seq-length")
 """The names that chemprop, Hugging Face and nanoGPT use for settings of several models."""
 MAX_LAYERS, MAX_DIM = 1000, 2**20
-"""The deepest and the widest models: beyond them a mistyped number would be built until memory ends."""
+"""The deepest and the widest models: a mistyped number beyond them would be built until memory ends."""
 MAX_INTEGER = 2**63 - 1
 """The largest whole number that numpy and torch count with."""
 BOUNDS = {

@@ -13,10 +13,21 @@ def targets_of(*counts):
 
 def test_a_rare_class_is_warned_of():
     (note,) = rare_classes(["active"], targets_of(95, 5), {"active": ["0", "1"]}, None)
-    assert note.startswith("warning: only 5% of the training rows are of class 1 of 'active'")
+    assert note.startswith("warning: of the training rows only 5% of class 1 of 'active', which may never be")
     assert "--class-weight balanced" in note
-    (weighted,) = rare_classes(["active"], targets_of(95, 5), {"active": ["0", "1"]}, "balanced")
-    assert "with --class-weight balanced its probabilities are far larger than its share" in weighted
+    (note,) = rare_classes(["active"], targets_of(95, 5, 0), {"active": ["0", "1", "absent"]}, None)
+    assert "5% of class 1 of 'active', which" in note  # an absent class hides no rare one
+    (note,) = rare_classes(["kind"], targets_of(940, 40, 20), {"kind": ["a", "b", "c"]}, None)
+    assert "only 2% of class c and 4% of class b of 'kind', each of which may never be" in note
+    (note,) = rare_classes(["kind"], targets_of(992, *[1] * 8), {"kind": list("abcdefghi")}, None)
+    assert "0.1% of class f and 3 more classes of 'kind'" in note
+
+
+def test_weights_of_classes_change_what_probabilities_mean():
+    for rare in (5, 15, 39):
+        (note,) = rare_classes(["active"], targets_of(100 - rare, rare), {"active": ["0", "1"]}, "balanced")
+        assert f"only {rare}% of class 1 of 'active', so with --class-weight balanced its probability is larger" in note
+    assert rare_classes(["y"], targets_of(59, 41), {"y": ["0", "1"]}, "balanced") == []
 
 
 def test_what_is_not_rare_is_not():

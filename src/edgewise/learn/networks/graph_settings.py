@@ -40,7 +40,7 @@ class NodeSettings:
     """Layers over the edges: as many hops as a node can see."""
     num_hops: int = setting(10, at_least=1, at_most=MAX_LAYERS)
     """Largest distance that model hop_attention attends to."""
-    num_heads: int = setting(8, at_least=1, aliases=NUM_HEADS)
+    num_heads: int = setting(8, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
     """Attention heads."""
     model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a node's vector, all heads together."""
@@ -52,11 +52,11 @@ class NodeSettings:
     """Random neighbors that each node gets beside its own, with model attention; 0 for none."""
     num_virtual_nodes: int = setting(0, at_least=0, at_most=1024)
     """Nodes that are joined with all others, with model attention."""
-    laplacian_positions: int = setting(0, at_least=0)
+    laplacian_positions: int = setting(0, at_least=0, at_most=MAX_DIM)
     """Eigenvectors of the graph's Laplacian as positions of nodes, with model attention."""
-    random_walk_positions: int = setting(0, at_least=0)
+    random_walk_positions: int = setting(0, at_least=0, at_most=MAX_DIM)
     """Steps of random walks, whose return probabilities are positions of nodes, with model attention."""
-    num_bases: int | None = setting(None, at_least=1)
+    num_bases: int | None = setting(None, at_least=1, at_most=MAX_DIM)
     """Matrices that the relations of model rgcn share; None gives each its own."""
     aggregation: Aggregation = setting("mean")
     """How model sage joins the neighbors of a node."""
@@ -135,11 +135,11 @@ class GraphSettings:
     readout: GraphReadoutName = setting("attention_sum")
     """How node vectors become one vector of the graph: attention and sum side by side, one of attention, mean, sum and
     max, or the vector of a tree's root, which depends on all nodes that lead to it."""
-    head_dim: int = setting(128, at_least=1, aliases=("ffn-hidden-dim",))
+    head_dim: int = setting(128, at_least=1, at_most=MAX_DIM, aliases=("ffn-hidden-dim",))
     """Size of a graph's vector, which is combined with numbers of the graph."""
-    num_head_layers: int = setting(2, at_least=1, aliases=("ffn-num-layers",))
+    num_head_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=("ffn-num-layers",))
     """Blocks of the head."""
-    num_variants: int | None = setting(None, at_least=1)
+    num_variants: int | None = setting(None, at_least=1, at_most=MAX_DIM)
     """Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are large."""
     head_dropout: float = setting(0.05, at_least=0, at_most=0.5)
     """In the blocks of the head."""
@@ -252,16 +252,16 @@ class PropertySettings:
     """How sage joins the neighbors of an atom."""
     num_layers: int = setting(3, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Layers over the bonds: as many hops as an atom can see."""
-    num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
+    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
     """Attention heads."""
     model_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of an atom's vector. None is 256 with dmpnn and edge_attention, 64 with the others."""
-    head_dim: int | None = setting(None, at_least=1, aliases=("ffn-hidden-dim",))
+    head_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=("ffn-hidden-dim",))
     """Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn and edge_attention,
     128 with the others."""
-    num_head_layers: int = setting(2, at_least=1, aliases=("ffn-num-layers",))
+    num_head_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=("ffn-num-layers",))
     """Blocks of the head."""
-    num_variants: int | None = setting(None, at_least=1)
+    num_variants: int | None = setting(None, at_least=1, at_most=MAX_DIM)
     """Variants of the head that share their matrices and are averaged; None is 8, or 4 where batches are large."""
     encoder_dropout: float | None = setting(None, at_least=0, at_most=0.5)
     """Dropout in the layers over the bonds. None is 0.05, for classes 0.1."""

@@ -25,15 +25,15 @@ class TransformerSettings:
 
     num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Blocks."""
-    num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
+    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
     """Attention heads."""
-    num_key_heads: int | None = setting(None, at_least=1, aliases=("num-key-value-heads",))
+    num_key_heads: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=("num-key-value-heads",))
     """Heads of keys and values, each shared by as many query heads; None is as many as query heads."""
     model_dim: int = setting(128, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a token's vector."""
-    hidden_dim: int | None = setting(None, at_least=1, aliases=("intermediate-size",))
+    hidden_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=("intermediate-size",))
     """Width of the feed-forward networks; None is 4 · model_dim."""
-    context: int = setting(256, at_least=1, aliases=CONTEXT)
+    context: int = setting(256, at_least=1, at_most=MAX_DIM, aliases=CONTEXT)
     """Tokens that are read at once in training; with learned positions the most that can be read at all."""
     position: PositionName = setting("rotary")
     """How positions are encoded."""
@@ -49,7 +49,7 @@ class TransformerSettings:
     """Dropout of embeddings, of the output of each sublayer, and of attention weights, in training."""
     norm_embeddings: bool = setting(False, hidden=True)
     """Whether the tokens are normalized before the first block, as in BERT."""
-    num_segments: int = setting(0, at_least=0, hidden=True)
+    num_segments: int = setting(0, at_least=0, at_most=MAX_DIM, hidden=True)
     """Types of texts in one input, each with a learned vector (BERT's token types); 0 is none."""
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class RecurrentSettings:
     """Stacked networks of the encoder; the decoder is one."""
     model_dim: int = setting(336, at_least=1, at_most=MAX_DIM, even=True, aliases=MODEL_DIM)
     """Size of a token's vector and of a state; half of an encoder's state reads forward, half backward."""
-    context: int = setting(256, at_least=1, aliases=CONTEXT)
+    context: int = setting(256, at_least=1, at_most=MAX_DIM, aliases=CONTEXT)
     """Tokens of a text, at most."""
     dropout: float = setting(0.3, at_least=0, below=1)
     """Dropout of embeddings, between the networks of the encoder, and before the output, in training."""

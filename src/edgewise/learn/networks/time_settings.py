@@ -64,13 +64,13 @@ class ForecastSettings:
     """gaan_gru attends to the neighbors of a node at every step; gru ignores the graph and shares its matrices."""
     num_layers: int = setting(1, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
     """Stacked recurrent networks."""
-    num_heads: int = setting(4, at_least=1, aliases=NUM_HEADS)
+    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
     """Attention heads of gaan_gru."""
     model_dim: int = setting(32, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
     """Size of a node's state."""
-    context: int = setting(12, at_least=1, aliases=CONTEXT)
+    context: int = setting(12, at_least=1, at_most=MAX_DIM, aliases=CONTEXT)
     """Steps that the model reads."""
-    horizon: int = setting(12, at_least=1)
+    horizon: int = setting(12, at_least=1, at_most=MAX_DIM)
     """Steps that the model predicts."""
     period: int | None = setting(None, at_least=1)
     """Steps of one cycle, such as those of a day; the model then reads the place of each step in the cycle."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from edgewise.errors import plural
+from edgewise.errors import listed, plural
 from edgewise.explain.numbers import percent
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import ColumnScaler
@@ -17,8 +17,10 @@ from edgewise.learn.training.folder import RunFolder
 
 RARE_SHARE = 0.2
 """A class is rare with fewer rows than this part of those that it would have if all classes had as many."""
+WEIGHTED_SHARE = 0.8
+"""With fewer rows than this part of them, weights of classes change the probability of a class by a quarter or more."""
 MAX_NAMED = 5
-"""Features without variation that are named."""
+"""Features without variation, and rare classes, that are named."""
 
 
 def described(prepared: Prepared, folder: RunFolder) -> list[str]:
@@ -140,8 +142,8 @@ def labels_without_training_rows(table: Rows, splits: Splits) -> list[str]:
 def rare_classes(
     names: Sequence[str], targets: np.ndarray, classes: Mapping[str, Sequence[object]], class_weight: str | None
 ) -> list[str]:
-    """A warning for each target with a class of so few training rows that it may never be predicted, or where weights
-    of classes change what probabilities mean.
+    """A warning for each target with classes of so few training rows that they may never be predicted, or whose
+    probabilities are no longer shares of rows, since classes are weighted.
 
     Args:
         names: of the targets.
@@ -155,17 +157,23 @@ def rare_classes(
         if name not in classes or not len(labels):
             continue
         counts = np.bincount(labels.astype(np.int64), minlength=len(classes[name]))
-        share = counts.min() / len(labels)
-        if not 0 < share < RARE_SHARE / len(counts):
+        shares = counts / len(labels)
+        limit = (RARE_SHARE if class_weight is None else WEIGHTED_SHARE) / np.count_nonzero(counts)
+        small = [label for label in np.argsort(counts, kind="stable").tolist() if 0 < shares[label] < limit]
+        if not small:
             continue
-        rare = f"{percent(share)} of the training rows are of class {classes[name][int(counts.argmin())]!s} of {name!r}"
-        remedy = "which may never be the most probable: judge the model by its probabilities, or weight the classes by "
-        remedy += "--class-weight balanced"
-        if class_weight is not None:
-            remedy = (
-                f"so that with --class-weight {class_weight} its probabilities are far larger than its share of rows"
-            )
-        warnings.append(f"warning: only {rare}, {remedy}")
+        of_class = [f"{percent(shares[label])} of class {classes[name][label]!s}" for label in small[:MAX_NAMED]]
+        if len(small) > MAX_NAMED:
+            of_class.append(plural(len(small) - MAX_NAMED, "more class", "more classes"))
+        rare = f"of the training rows only {listed(of_class)} of {name!r}"
+        if class_weight is None:
+            which = "which may" if len(small) == 1 else "each of which may"
+            remedy = f"{which} never be the most probable: judge the model by its probabilities, or weight the classes "
+            remedy += "by --class-weight balanced"
+        else:
+            whose = "its probability is" if len(small) == 1 else "their probabilities are"
+            remedy = f"so with --class-weight {class_weight} {whose} larger than the share of rows"
+        warnings.append(f"warning: {rare}, {remedy}")
     return warnings
 
 

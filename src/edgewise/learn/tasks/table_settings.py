@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from edgewise.choices import Calibration
 from edgewise.errors import SettingError
-from edgewise.learn.settings import Values, check, setting, spelled
+from edgewise.learn.settings import MAX_LAYERS, Values, check, setting, spelled
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, check_sizes_are_read, defaults_of, flat_settings
@@ -51,7 +51,7 @@ class TableRunSettings:
     metrics: tuple[str, ...] = setting((), metavar="METRIC", aliases=("metric",))
     """The scores that tables show; metrics.json has all. The epoch is chosen by the validation loss, whatever they
     are."""
-    ensemble_size: int = setting(1, at_least=1)
+    ensemble_size: int = setting(1, at_least=1, at_most=MAX_LAYERS)
     """Models that are trained from different seeds and averaged."""
     coverage: float = setting(0.9, above=0, below=1)
     """The promised probability that a value lies within its interval."""
