@@ -357,7 +357,9 @@ def test_molecules_of_the_benchmark_of_tables_are_distinct_and_can_be_read():
 
 
 SCRIPTS = [
-    path for folder in ("benchmarks", "docs", "docs/results", "examples") for path in (ROOT / folder).glob("*.py")
+    path
+    for folder in ("benchmarks", "docs", "docs/results", "examples")
+    for path in sorted((ROOT / folder).glob("*.py"))
 ]
 
 

@@ -4,6 +4,7 @@ import argparse
 import sys
 
 from edgewise.cli.flags import add_settings
+from edgewise.errors import plural
 from edgewise.learn.networks.text_settings import SamplingSettings
 from edgewise.learn.training.settings import DEVICES
 
@@ -33,8 +34,8 @@ def run(arguments: argparse.Namespace) -> int:
     prompt = encoder.default_prompt if arguments.prompt is None else arguments.prompt
     if num_cut := encoder.num_cut(prompt):
         print(
-            f"edgewise: the prompt is longer than the model can read: the first {num_cut:,} tokens are left out, the "
-            f"last {encoder.settings.context:,} are read.",
+            f"edgewise: the prompt is longer than the model can read: the first "
+            f"{plural(num_cut, 'token is', 'tokens are')} left out, the last {encoder.settings.context:,} are read.",
             file=sys.stderr,
         )
 

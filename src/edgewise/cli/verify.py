@@ -2,6 +2,8 @@
 
 import argparse
 
+from edgewise.errors import plural
+
 DESCRIPTION = (
     "Read every file of a store that `edgewise prepare` made and compare its checksum with the one that was written. A "
     "file that is missing, cut off or changed is named."
@@ -19,5 +21,5 @@ def run(arguments: argparse.Namespace) -> int:
 
     store = verify(arguments.store)
     size = sum(file.size for file in store.files.values())
-    print(f"{arguments.store}: {len(store.files)} files, {size / 1e6:,.1f} MB, checksums are correct")
+    print(f"{arguments.store}: {plural(len(store.files), 'file')}, {size / 1e6:,.1f} MB, checksums are correct")
     return 0

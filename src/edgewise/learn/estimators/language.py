@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, plural
 from edgewise.learn.estimators.parameters import naming_parameters, without_flags
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train, warn
 from edgewise.learn.networks.text_settings import SamplingSettings
@@ -39,7 +39,7 @@ def generate(estimator: Estimator, prompt: str, **sampling: Any) -> str:
         raise SettingError(f"generate: {without_flags(str(error), sampling)}") from error
     if num_cut := trained.encoder.num_cut(prompt):
         limit = f"the last {trained.encoder.settings.context:,} are read"
-        count = f"the first {num_cut:,} tokens are left out"
+        count = f"the first {plural(num_cut, 'token is', 'tokens are')} left out"
         warn(estimator, "generate", [f"the prompt is longer than the model can read: {count}, {limit}"])
     return prompt + "".join(generate_text(trained, prompt, settings))
 

@@ -291,6 +291,6 @@ def _masked(rows: Rows, validation: object) -> Splits:
     train, val = np.flatnonzero(rows.trainable & ~mask), np.flatnonzero(rows.trainable & mask)
     if not len(train) or not len(val):
         raise DataError(
-            f"fit: validation leaves {len(train)} rows with a target to train on and {len(val)} to validate."
+            f"fit: validation leaves {plural(len(train), 'row')} with a target to train on and {len(val)} to validate."
         )
     return Splits(train, val, np.zeros(0, dtype=np.int64))

@@ -34,14 +34,13 @@ def prediction_columns(
             columns[f"{name}_ensemble_std"] = prediction.ensemble_std
         if prediction.probabilities is None:
             columns[f"{name}_low"], columns[f"{name}_high"] = prediction.low, prediction.high
-        if show_parts:
-            for part, values in prediction.parts.items():
-                ending = part.replace("-", "_")
-                if prediction.probabilities is None:
-                    columns[f"{name}_pred_{ending}"] = values
-                    continue
-                for number, label in enumerate(trained.classes[name]):
-                    columns[f"{name}_prob_{label}_{ending}"] = values[:, number]
+        for part, values in (prediction.parts if show_parts else {}).items():
+            ending = part.replace("-", "_")
+            if prediction.probabilities is None:
+                columns[f"{name}_pred_{ending}"] = values
+                continue
+            for number, label in enumerate(trained.classes[name]):
+                columns[f"{name}_prob_{label}_{ending}"] = values[:, number]
     return columns
 
 

@@ -196,7 +196,7 @@ class GraphStore:
 
     @property
     def ways(self) -> str:
-        """The same in words."""
+        """How edges go, in words."""
         if self.is_directed:
             return "one way each"
         return f"both ways, {self.manifest['num_mirrored']:,} of them added for it"
