@@ -72,6 +72,18 @@ def test_bad_conditions_and_weights_are_rows_too(edgewise, tmp_path):
     assert [row for row, word in enumerate(status) if word != "ok"] == [2, 3]
 
 
+@pytest.mark.parametrize(("column", "limit"), [("y", "1e+100"), ("w", "1e+37")])
+def test_magnitudes_that_cannot_be_scaled_are_refused_before_the_training(edgewise, tmp_path, column, limit):
+    huge = {"y": "-1e308", "w": "1e300"}[column]
+    cells = {"y": "1", "w": "1", column: huge}
+    table = tmp_path / "huge.csv"
+    table.write_text("smiles,y,w\n" + "".join(f"{'C' * size}O,{cells['y']},{cells['w']}\n" for size in range(1, 30)))
+    columns = ["--smiles-columns", "smiles", "--target-columns", "y", "--weight-column", "w"]
+    code, _, err = edgewise("train", "molecules", table, *columns, "-o", tmp_path / "run")
+    assert code == 2 and f"line 2, {column}: {huge!r} is beyond ±{limit}, too large to be scaled" in err
+    assert "learning-rate" not in err and not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
