@@ -153,7 +153,7 @@ def test_classes_that_are_none(train, tmp_path):
         (["--split", "alphabet"], "is 'alphabet'; expected one of"),
         (["--split", "random", "--splits-column", "name"], "--split random and --splits-column contradict each other"),
         (["--coverage", "2"], "--coverage is 2.0; expected above 0 and below 1"),
-        (["--ensemble-size", "0"], "--ensemble-size is 0; expected at least 1."),
+        (["--ensemble-size", "0"], "--ensemble-size is 0; expected at least 1 and at most 1000."),
         (["--num-heads", "3"], "must be a multiple of --num-heads (3)"),
         (["--score", "magic"], "is 'magic'; expected one of"),
         (["--model", "gcn", "--score", "dot"], "--score goes with --model attention"),
