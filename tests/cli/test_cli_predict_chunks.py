@@ -129,7 +129,8 @@ def test_notes_are_those_of_all_chunks():
     both = first + second
     assert list((first + Tally(conformers={"O": ("flat", "O"), "C": ("flat", "C")})).conformers) == ["C", "O"]
     assert both.summary == (
-        "9 of 10 rows predicted, 1 of them from unknown words alone; 1 could not be, and say why in the column 'status'"
+        "9 of 10 rows predicted, 1 of them from unknown words alone; "
+        "1 could not be, and says why in the column 'status'"
     )
     assert both.notes == [
         "conformers: 1 embedded at the second try (first [CH4])",

@@ -68,9 +68,9 @@ def test_features_are_read_a_few_nodes_at_a_time(tables, monkeypatch):
     assert prepare(tables) == 0
     read, whole = list[int](), GraphStore.feature_rows
 
-    def feature_rows(self, rows, places):
+    def feature_rows(self, rows, places, **options):
         read.append(len(rows))
-        return whole(self, rows, places)
+        return whole(self, rows, places, **options)
 
     monkeypatch.setattr(GraphStore, "feature_rows", feature_rows)
     monkeypatch.setattr("edgewise.learn.readers.store.data.PART", 40)
@@ -220,17 +220,46 @@ def test_cells_that_cannot_be_read_are_counted_and_named(tables, capsys):
     assert prepare(tables) == 0
     out = capsys.readouterr().out
     where = f"the first in {tables / 'nodes.csv'}, line 5, column 'a': 'much' is not a number"
-    assert f"2 nodes have a cell that cannot be read, {where}" in out
+    assert f"1 node has a cell that cannot be read, {where}" in out
+    where = f"the first in {tables / 'nodes.csv'}, line 7, column 'a': empty cell, expected a number"
+    assert f"1 node lacks a number, {where}" in out
     where = f"the first in {tables / 'edges.csv'}, line 9, column 'to': 'n999' is not a node of {tables / 'nodes.csv'}"
     assert f"1 row of the edges has a cell that cannot be read, {where}" in out
     assert train(tables) == 0
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 0
     summary = capsys.readouterr().err
-    assert "148 of 150 rows predicted, " in summary
-    assert " of them without edges that cannot be read; 2 could not be, and say why in the column 'status'" in summary
+    assert "149 of 150 rows predicted, " in summary
+    assert " of them without edges that cannot be read, 1 of them with missing numbers" in summary
+    assert "filled with the median; 1 could not be, and says why in the column 'status'" in summary
     found = pd.read_csv(tables / "p.csv")
     assert found.loc[3, "status"] == "a: 'much' is not a number"
     assert np.isnan(found.loc[3, "label_std"])
+
+
+def test_missing_numbers_are_filled_as_in_tables(tables, capsys):
+    nodes = pd.read_csv(tables / "nodes.csv")
+    nodes.loc[[4, 8], "a"], nodes.loc[8:17, "b"] = None, None
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    assert prepare(tables) == 0
+    assert "11 nodes lack numbers, the first in" in capsys.readouterr().out
+    note = "12 missing numbers of nodes were filled with the median of all nodes, and marked: 'a' 2, 'b' 10"
+    of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    assert train(tables) == 0
+    assert note in capsys.readouterr().out
+    outputs = {}
+    for name, data in {"store": [str(tables / "store")], "tables": of_tables}.items():
+        assert main(["predict", str(tables / "run"), *data, "-o", str(tables / f"{name}.csv")]) == 0
+        assert "150 of 150 rows predicted, 11 of them with missing numbers filled" in capsys.readouterr().err
+        outputs[name] = pd.read_csv(tables / f"{name}.csv")
+    found, wanted = outputs["store"], outputs["tables"]
+    assert found["status"].tolist() == wanted["status"].tolist()
+    assert found["status"][8] == "ok, but 'a', 'b' are missing, filled with the median"
+    np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
+
+    dropped = ["--missing", "drop"], ["--feature-scale", "none"]
+    for number, flags in enumerate(dropped):
+        assert train(tables, *flags, run=f"drop{number}") == 0
+        assert "150 rows, 150 distinct nodes, 11 rows rejected" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("prefix", ["n", ""], ids=["names", "numbers"])

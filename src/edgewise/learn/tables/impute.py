@@ -11,8 +11,8 @@ from edgewise.learn.tables.cell import OK
 
 FILLED = "filled with the median"
 """The phrase in the status of a row."""
-ROWS = 2**16
-"""The number of rows above which a median is computed from about this many, evenly chosen."""
+MAX_ROWS, MAX_NUMBERS = 2**16, 2**22
+"""The rows above which a median is computed from about this many, evenly chosen; fewer where rows are wide."""
 MAX_NAMED = 5
 """Columns that are named in a line."""
 
@@ -35,11 +35,15 @@ class Imputer:
     @classmethod
     def fit(cls, parts: Iterable[Float[np.ndarray, " row feature"]]) -> "Imputer":
         """Fits to training rows that come in parts; NaN is missing."""
-        samples, counts, num_rows = [], 0, 0
+        samples, counts, num_rows, stride = [], 0, 0, 1
         for part in parts:
             counts = counts + np.isnan(part).sum(axis=0)
+            max_rows = max(1, min(MAX_ROWS, MAX_NUMBERS // max(1, part.shape[1])))
+            stride = max(stride, len(part) // max_rows)
+            samples.append(part[-num_rows % stride :: stride].copy())
             num_rows += len(part)
-            samples.append(part[:: max(1, len(part) // ROWS)])
+            if sum(map(len, samples)) > 2 * max_rows:
+                samples, stride = [np.concatenate(samples)[::2].copy()], 2 * stride
 
         values = np.concatenate(samples)
         lacks = np.isnan(values).any(axis=0)
@@ -114,7 +118,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def filled_notes(
-    values: Float[np.ndarray, " row feature"],
+    counts: Int64[np.ndarray, " feature"],
     names: Sequence[str],
     what: str,
     *,
@@ -124,13 +128,12 @@ def filled_notes(
     """A warning with the counts of filled numbers; empty without any.
 
     Args:
-        values: NaN where a number is missing.
+        counts: how many numbers each column lacks.
         names: of the columns.
         what: whose they are, such as "nodes".
         source: what the median is of.
         are_marked: whether a further feature says where one was filled.
     """
-    counts = np.isnan(values).sum(axis=0)
     if not (total := int(counts.sum())):
         return []
     filled_columns = [f"{names[column]} {counts[column]:,}" for column in np.flatnonzero(counts).tolist()]

@@ -182,16 +182,21 @@ def predict_rows(trained: FittedTable, data: Data, request: PredictRequest, tall
         **trained.more_columns(data, rows, similarities),
         "status": statuses,
     }
-    # Molecules that are doubtful have a note of their own, by how they were placed.
-    pairs = zip(statuses, data.rows.status, strict=True) if not tally.conformers else ()
-    doubtful = sum(status != read and (FILLED not in status or "; " in status) for status, read in pairs)
     num_filled = sum(FILLED in status for status in statuses)
+    # Molecules that are doubtful have a note of their own, by how they were placed.
+    doubtful = 0 if tally.conformers else num_doubtful(statuses, data.rows.status)
     is_lost = bool(data.rows.lost_edges)
     return PredictedChunk(
         data.rows.cells.as_written,
         added,
         tally + Tally(len(data.rows), len(rows), doubtful * (not is_lost), doubtful * is_lost, num_filled),
     )
+
+
+def num_doubtful(statuses: Sequence[str], read: Sequence[str]) -> int:
+    """The rows whose status says more than that numbers were filled, beside what was known when they were read."""
+    pairs = zip(statuses, read, strict=True)
+    return sum(status != before and (FILLED not in status or "; " in status) for status, before in pairs)
 
 
 def read_rows(task: RowTask[Trained, Read], request: PredictRequest) -> tuple[Trained, Read]:
@@ -260,4 +265,5 @@ def predicted_by(workers: Workers, predictor: ChunkPredictor) -> Generator[Predi
 
 def unpredicted(count: int) -> str:
     """The end of a summary that counts the rows without a prediction."""
-    return f"; {count:,} could not be, and say why in the column 'status'" if count else ""
+    said = plural(count, "could not be, and says", "could not be, and say")
+    return f"; {said} why in the column 'status'" if count else ""

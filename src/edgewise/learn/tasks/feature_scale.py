@@ -41,8 +41,7 @@ def scale_of(
         assert isinstance(features, NodeFeatures)
         values = features.to_dense().astype(np.float64)
         return scale, TypeScaler.fit(values, types.of_node, types.names.features)
-    # Numbers that are missing in a store are known when it is prepared: their nodes are left out.
-    imputer = Imputer.fit(features.parts()) if isinstance(features, NodeFeatures) else Imputer()
+    imputer = Imputer.fit(features.parts())
     return scale, ColumnScaler.fit_parts(features.parts, keep_one=True, imputer=imputer)
 
 

@@ -33,9 +33,8 @@ def notes_of_features(
         edge_scaler: scales the features of edges, for what is behind the layers; None where nothing there reads them.
     """
     lines = []
-    if isinstance(nodes, NodeFeatures) and nodes.num_missing:
-        names = on_graph.names_of_features()
-        lines += filled_notes(nodes.to_dense()[:, : len(names)], names, "nodes", source="all nodes")
+    names = on_graph.names_of_features()
+    lines += filled_notes(nodes.missing_counts[: len(names)], names, "nodes", source="all nodes")
     if edges is not None:
         lines += notes_of_missing_edges(on_graph, edges, head_reads_edges=edge_scaler is not None)
     lines += notes_of_constants(on_graph, nodes, edges, types)
@@ -159,4 +158,5 @@ def notes_of_missing_edges(on_graph: GraphEncoding, edges: EdgeList, *, head_rea
     names = on_graph.names_of_edges(edges.features.shape[1])
     what = "edges, both ways counted," if edges.num_mirrored else "edges"
     are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights
-    return filled_notes(edges.features[:, : len(names)], names, what, source="all edges", are_marked=are_marked)
+    counts = np.isnan(edges.features[:, : len(names)]).sum(axis=0)
+    return filled_notes(counts, names, what, source="all edges", are_marked=are_marked)

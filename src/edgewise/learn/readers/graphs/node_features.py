@@ -113,10 +113,17 @@ class NodeFeatures:
         table[position_of_row[self.rows[used]], self.columns[used]] = self.values[used]
         return table
 
+    @cached_property
+    def missing_counts(self) -> Int64[np.ndarray, " feature"]:
+        """How many nodes lack a number in each column."""
+        if self.table is not None:
+            return np.isnan(self.table).sum(axis=0)
+        return np.bincount(self.columns[np.isnan(self.values)], minlength=self.shape[1])
+
     @property
     def num_missing(self) -> int:
         """Numbers that are NaN."""
-        return int(np.isnan(self.values if self.table is None else self.table).sum())
+        return int(self.missing_counts.sum())
 
     def rows_if_missing(self, rows: np.ndarray) -> Float32[np.ndarray, " row column"]:
         """The features of some nodes as a dense table; no columns where no number is missing."""

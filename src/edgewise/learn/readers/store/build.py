@@ -53,6 +53,7 @@ from edgewise.learn.tables.stream import TableStream
 MEGABYTE = 2**20
 RECORDS = ("edges", "mirrored")
 """Files that only later stages read, and that are removed at the end."""
+UNREAD_CELL = "a cell that cannot be read"
 
 
 class Build:
@@ -286,12 +287,17 @@ class Build:
         unused = [name for name in self.edges.columns if name not in self.edge_columns.all]
         lines += [f"  {line}" for line in note_of_unused(unused, f"{AS_FEATURES}, times with --edge-time-column")]
         for problems, one, many in (
-            (store.manifest["rejected_nodes"], "node has", "nodes have"),
-            (store.manifest["rejected_edges"], "row of the edges has", "rows of the edges have"),
+            (store.manifest["incomplete_nodes"], "node lacks a number", "nodes lack numbers"),
+            (store.manifest["rejected_nodes"], f"node has {UNREAD_CELL}", f"nodes have {UNREAD_CELL}"),
+            (
+                store.manifest["rejected_edges"],
+                f"row of the edges has {UNREAD_CELL}",
+                f"rows of the edges have {UNREAD_CELL}",
+            ),
         ):
             if problems["count"]:
                 _, file, line, column, _, reason = problems["first"][0]
-                description = f"{plural(problems['count'], one, many)} a cell that cannot be read"
+                description = plural(problems["count"], one, many)
                 lines.append(f"  {description}, the first in {file}, line {line}, column {column!r}: {reason}")
 
         return lines

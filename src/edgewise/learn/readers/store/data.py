@@ -13,7 +13,7 @@ from edgewise.learn.readers.graphs.lost import NOWHERE
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
-from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.readers.store.layout import COMPLETE, INCOMPLETE, UNREADABLE, GraphStore
 from edgewise.learn.tables.cell import Problems, Rejection, pa
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import Cells, check_columns, pd
@@ -39,8 +39,8 @@ class StoredFeatures:
     """The words of each column of words, in the order of their features."""
     adds_degrees: bool = False
     """Whether in- and out-degrees follow the other features."""
-
-    num_missing: ClassVar[int] = 0
+    fills: bool = False
+    """Whether the scale fills empty cells, which are NaN then; else they are 0."""
 
     @property
     def has_degrees(self) -> bool:
@@ -62,7 +62,7 @@ class StoredFeatures:
         """The features of some nodes."""
         if self.has_degrees:
             return degrees_of(self.store, rows).astype(np.float32)
-        parts = [self.store.feature_rows(rows, self._places)]
+        parts = [self.store.feature_rows(rows, self._places, keeps_missing=self.fills)]
         parts += [
             one_hot_of(self.store.words[name], vocabulary)[self.codes(name)[rows]]
             for name, vocabulary in self.categories.items()
@@ -81,10 +81,31 @@ class StoredFeatures:
         for start in range(0, self.shape[0], size):
             yield self.of_rows(np.arange(start, min(start + size, self.shape[0])))
 
+    @cached_property
+    def missing_counts(self) -> Int64[np.ndarray, " feature"]:
+        """How many nodes lack a number in each column of numbers."""
+        counts = np.zeros(len(self.names), np.int64)
+        for _, values in self.incomplete():
+            counts += np.isnan(values).sum(axis=0)
+        return counts
+
+    @property
+    def num_missing(self) -> int:
+        """Numbers that are NaN."""
+        return int(self.missing_counts.sum())
+
+    def incomplete(self) -> Iterator[tuple[Int64[np.ndarray, " row"], Float32[np.ndarray, " row column"]]]:
+        """The nodes that lack numbers, which are filled, and their numbers, some at a time."""
+        rows = np.flatnonzero(self.store.array("usable") == INCOMPLETE) if self.fills else np.zeros(0, np.int64)
+        size = max(1, PART // max(len(self.names), 1))
+        for start in range(0, len(rows), size):
+            batch = rows[start : start + size]
+            yield batch, self.store.feature_rows(batch, self._places, keeps_missing=True)
+
     @property
     def are_words(self) -> bool:
         """Whether they say how much a node has of a few out of many features; as `NodeFeatures` has it."""
-        if self.shape[1] < 64 or self.has_degrees:
+        if self.shape[1] < 64 or self.has_degrees or self.num_missing:
             return False
         count = sum(self.store.manifest["nonzero"][column] for column in self._places.tolist())
         count += len(self.categories) * self.shape[0]
@@ -233,9 +254,9 @@ def read_store(
         {name: column_of(store, name, is_name=name == columns.group_column) for name in needed},
         index=range(store.num_nodes),
     )
-    listed = store.manifest["rejected_nodes"]["first"]
+    listed = store.manifest["rejected_nodes"]["first"] + store.manifest["incomplete_nodes"]["first"]
     cells_of = {(row, column): (cell, reason) for row, _, _, column, cell, reason in listed}
-    for row, column in unread_features(store, features):
+    for row, column in unread_features(store, features, are_filled=columns.imputes):
         problems.add(row, column, *cells_of.get((row, column), ("", "the cell cannot be read as a number")))
 
     _check_words(store, words, problems)
@@ -250,16 +271,17 @@ def read_store(
     return StoredNodeData(
         rows=replace(rows, rejected=[_placed(rejection, lines_of) for rejection in rows.rejected]),
         store=store,
-        features=StoredFeatures(store, features, words),
+        features=StoredFeatures(store, features, words, fills=columns.imputes),
         categories=words,
         edge_categories=_edge_words(store, edge_categories),
     )
 
 
-def unread_features(store: GraphStore, features: Sequence[str]) -> Iterator[tuple[int, str]]:
-    """The first of some features that could not be read, of each node that has one."""
+def unread_features(store: GraphStore, features: Sequence[str], *, are_filled: bool) -> Iterator[tuple[int, str]]:
+    """The first of some features that could not be read, of each node that has one; empty cells may be filled."""
     columns = np.array([store.features.index(name) for name in features], dtype=np.int64)
-    rows = np.flatnonzero(store.array("usable") == 0)
+    usable = store.array("usable")
+    rows = np.flatnonzero(usable == UNREADABLE if are_filled else usable != COMPLETE)
     size = max(1, PART // max(len(store.features), 1))
     for start in range(0, len(rows) if features else 0, size):
         batch = rows[start : start + size]

@@ -19,6 +19,9 @@ from edgewise.learn.progress import counted
 MANIFEST, STATE = "store.json", "prepare.json"
 """The list of files of a finished store, written last; and how far a store is that is not finished."""
 FORMAT, VERSION = "edgewise graph store", 1
+
+UNREADABLE, COMPLETE, INCOMPLETE = 0, 1, 2
+"""What the features of a node are: one cannot be read, all are there, or some are empty cells and the others there."""
 OWN = re.compile(
     r"(features|usable|names|name_offsets|name_letters|loops|lost_ends|(words|numbers)_\d+"
     r"|(incoming|outgoing)_(offsets|links)"
@@ -91,6 +94,8 @@ class Manifest(TypedDict, total=False):
     name_bounds: list[int]
     name_column: str | None
     rejected_nodes: RejectedRecord
+    incomplete_nodes: RejectedRecord
+    """Nodes with empty cells among their features, and no other flaw."""
     places: dict[str, int]
     """The place of each column in the table."""
     edge_columns: list[str]
@@ -205,11 +210,19 @@ class GraphStore:
         """Whether there is such an array."""
         return name in self.files
 
-    def feature_rows(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Some features of some nodes, float32, `(row, feature)`; 0 where a cell could not be read."""
+    def feature_rows(self, rows: np.ndarray, columns: np.ndarray, *, keeps_missing: bool = False) -> np.ndarray:
+        """Some features of some nodes, float32, `(row, feature)`; 0 where a cell could not be read, or was empty.
+
+        Args:
+            rows: the nodes.
+            columns: the features, counted from 0.
+            keeps_missing: leave NaN where a cell was empty, unless another one of the node could not be read.
+        """
         features = self._feature_rows(rows, columns)
-        if self.manifest["rejected_nodes"]["count"]:
-            features[np.isnan(features)] = 0
+        is_unread = np.isnan(features)
+        if keeps_missing:
+            is_unread &= (self.array("usable")[rows] != INCOMPLETE)[:, None]
+        features[is_unread] = 0
         return features
 
     def unread_features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -1,6 +1,6 @@
 """The table of nodes, some rows at a time, into the arrays of a store."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,7 +14,15 @@ from edgewise.errors import DataError
 from edgewise.learn.files import FileWriter
 from edgewise.learn.progress import stage
 from edgewise.learn.readers.graphs.nodes import NAMES, NUMBERS
-from edgewise.learn.readers.store.layout import FileRecord, GraphStore, Manifest, RejectedRecord
+from edgewise.learn.readers.store.layout import (
+    COMPLETE,
+    INCOMPLETE,
+    UNREADABLE,
+    FileRecord,
+    GraphStore,
+    Manifest,
+    RejectedRecord,
+)
 from edgewise.learn.tables.cell import is_missing, is_numeric, joined, pa, text_arrays, texts_of
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.read import check_columns
@@ -179,10 +187,11 @@ def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) 
 
 
 def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool) -> Manifest:
-    rejected, counted_bytes = Rejections(), 0
+    rejected, incomplete, counted_bytes = Rejections(), Rejections(), 0
     count = num_usable = 0
     num_features = len(roles.features)
     nonzero, least = np.zeros(num_features, np.int64), np.full(num_features, np.inf)
+    is_empty = np.ones(num_features, bool)
 
     bounds = [2**62, -(2**62)]
     with ExitStack() as exits:
@@ -204,20 +213,24 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                 nonzero += np.count_nonzero(is_known, axis=0)
                 least = np.minimum(least, np.where(is_known, values, np.inf).min(axis=0, initial=np.inf))
                 arrays.write("features", narrowed(values, dtype, table.name, roles.features))
-                usable = (~np.isnan(values).any(axis=1)).astype(np.uint8)
+                is_empty &= np.isnan(values).all(axis=0)
+                usable = _usable(chunk.num_rows, problems)
                 arrays.write("usable", usable)
-                num_usable += int(usable.sum())
+                num_usable += int(np.count_nonzero(usable))
                 _write_columns(arrays, chunk, roles, problems)
                 for row, cells in sorted(problems.items()):
-                    rejected.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
+                    flawed = incomplete if all(is_missing(cell) for _, cell, _ in cells) else rejected
+                    flawed.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
 
                 count += chunk.num_rows
                 current.done = count
 
         if not count:
             raise DataError(f"{table.name}: the table is empty, expected at least one row.")
-        if not num_usable:
-            _, _, line, column, _, reason = rejected.first[0]
+        if not num_usable or is_empty.any():
+            empty = {name for name, is_one in zip(roles.features, is_empty, strict=True) if is_one}
+            flaws = sorted(rejected.first + incomplete.first)
+            _, _, line, column, _, reason = next((flaw for flaw in flaws if flaw[3] in empty), flaws[0])
             raise DataError(
                 f"{table.name}: no node has features that can be read; line {line}, column {column!r}: {reason}. Name "
                 "the columns with numbers: --feature-columns."
@@ -237,6 +250,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
         "name_bounds": bounds,
         "name_column": roles.names,
         "rejected_nodes": rejected.to_json(),
+        "incomplete_nodes": incomplete.to_json(),
         "places": {name: index for index, name in enumerate(table.columns)},
         "files": files,
     }
@@ -287,6 +301,14 @@ def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int,
         for row, (cell, reason) in bad.items():
             problems.setdefault(row, []).append((name, cell, reason))
     return values, problems
+
+
+def _usable(num_rows: int, problems: Mapping[int, Sequence[Cell]]) -> np.ndarray:
+    """What the features of some nodes are, uint8, by those of their cells that have no number."""
+    usable = np.full(num_rows, COMPLETE, np.uint8)
+    for row, cells in problems.items():
+        usable[row] = INCOMPLETE if all(is_missing(cell) for _, cell, _ in cells) else UNREADABLE
+    return usable
 
 
 def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dict[int, list[Cell]]) -> None:

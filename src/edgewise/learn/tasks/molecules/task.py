@@ -223,7 +223,8 @@ def warnings(prepared: Prepared) -> list[str]:
     """Conditions that are missing or do not vary, and molecules whose conformer was not found at the first attempt."""
     scaler, names = prepared.fitted.encoder.scales.condition, prepared.fitted.columns.descriptors_columns
     data = prepared.data
-    lines = filled_notes(data.conditions[data.rows.usable], list(map(repr, names)), "rows")
+    counts = np.isnan(data.conditions[data.rows.usable]).sum(axis=0)
+    lines = filled_notes(counts, list(map(repr, names)), "rows")
     lines += constant_features(scaler, list(map(repr, names)), "training rows")
     conformers = data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
     return [*lines, *([f"conformers: {conformers}"] if conformers else [])]

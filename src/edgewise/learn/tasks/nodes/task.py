@@ -22,7 +22,7 @@ from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
 from edgewise.learn.readers.store.graph import StoredNodes
 from edgewise.learn.readers.store.layout import is_store
 from edgewise.learn.tables.columns import AUTO
-from edgewise.learn.tables.impute import Imputer, with_filled
+from edgewise.learn.tables.impute import Imputer, missing_by_row, with_filled
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
@@ -138,7 +138,10 @@ class NodeEncoder:
         """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
         on_graph = self.on_graph
         if isinstance(data, StoredNodeData):
-            return with_lost(data.rows.status, hops_to_lost(data.store, on_graph.settings.reach), "the node")
+            status = with_lost(data.rows.status, hops_to_lost(data.store, on_graph.settings.reach), "the node")
+            for rows, values in data.features.incomplete():
+                status = with_filled(status, missing_by_row((values, rows, on_graph.names_of_features())))
+            return status
         status = with_lost(data.rows.status, on_graph.hops_to_lost(data.edges, len(data.names)), "the node")
         edge_names = on_graph.names_of_edges(data.num_edge_features)
         return with_filled(status, data.missing(on_graph.names_of_features(), edge_names))
@@ -150,9 +153,9 @@ class NodeEncoder:
 
 
 def read_data(settings: NodeRunSettings) -> NodeData | StoredNodeData:
-    if is_store(settings.data[0]):
-        return read_store_to_train(settings.data, settings.columns, settings.graph, strict=settings.strict)
     columns, with_types = settings.scaling.to_read(settings.columns), settings.model.is_relational
+    if is_store(settings.data[0]):
+        return read_store_to_train(settings.data, columns, settings.graph, strict=settings.strict)
     how = {"strict": settings.strict, "with_types": with_types, "fills_edges": settings.columns.imputes}
     return read_nodes(settings.data, columns, settings.graph, **how)
 
