@@ -143,7 +143,7 @@ def rare_classes(
     names: Sequence[str], targets: np.ndarray, classes: Mapping[str, Sequence[object]], class_weight: str | None
 ) -> list[str]:
     """A warning for each target with classes of so few training rows that they may never be predicted, or whose
-    probabilities are no longer shares of rows, since classes are weighted.
+    probabilities are larger than their shares of rows, since classes are weighted.
 
     Args:
         names: of the targets.
