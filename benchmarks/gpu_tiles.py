@@ -97,7 +97,8 @@ class Watch:
         from edgewise.backends.triton.ranges import operators as range_operators
 
         self.events: list[tuple[str, list[Any]]] = []
-        for module, name in ((operators, "launch"), (launch, "start"), (range_operators, "launch_tiles")):
+        over_edges = [(operators, name) for name in ("launch", "launch_tiles")]
+        for module, name in (*over_edges, (launch, "start"), (range_operators, "launch_tiles")):
             setattr(module, name, self.around(getattr(module, name)))
 
     def around(self, start: Callable) -> Callable:

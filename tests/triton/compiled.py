@@ -50,7 +50,8 @@ def compiled(kernel: Any, arguments: tuple, constants: dict[str, Any], options: 
     registers, stack, local = (int(re.search(rf"{name}:(\d+)", used)[1]) for name in ("REG", "STACK", "LOCAL"))
     return {
         "kernel": kernel.__name__,
-        "form": constants["F"]._asdict(),
+        "form": (constants["FORMS"][0] if "FORMS" in constants else constants["F"])._asdict(),
+        "levels": len(constants.get("FORMS", "F")),
         "warps": given["num_warps"],
         "registers": registers,
         "registers_asked": given.get("maxnreg"),

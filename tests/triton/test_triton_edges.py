@@ -7,7 +7,7 @@ import torch
 from triton_cases import CHUNK, DEVICE, NORMALIZERS, RECEIVERS, SCORES, SENDERS, by_day, problem, solve
 
 from edgewise import Dot, Edges, Softmax, Sparsemax, attend, attention_weights, why
-from edgewise.backends.triton.edges import operators, work
+from edgewise.backends.triton.edges import layout, operators, work
 
 EVERYWHERE = ["dot", "gatv2"]
 """Scores that are tried with every normalizer; the others with two."""
@@ -237,17 +237,32 @@ def test_rows_are_dealt_out_once_each():
     degrees = torch.tensor([0, 1, 8, 9, 300, 16, 600, 17, 0, 256, 257])
     offsets = torch.cat([torch.zeros(1, dtype=torch.int64), degrees.cumsum(0)]).int()
     dealt = work.deal(offsets, lows=(16, 4), chunk=256)
-    rows, starts, stops, slots = (
-        torch.cat(parts).tolist() for parts in zip(*(level[:4] for level in dealt.levels), strict=True)
-    )
+    places = list(zip(*(column.tolist() for column in dealt.chunks[:4]), strict=True))
+    rows, starts, stops, slots = zip(*[place for place in places if place[3] != work.NO_ROW], strict=True)
     covered = torch.cat([torch.arange(a, b) for a, b in zip(starts, stops, strict=True)])
     assert torch.equal(covered.sort().values, torch.arange(offsets[-1]))
     pieces = list(zip(rows, starts, stops, strict=True))
     assert all(offsets[row] <= a and b <= offsets[row + 1] for row, a, b in pieces)
-    assert [level.rows.tolist() for level in dealt.levels[1:]] == [[2, 3, 5], [0, 1, 8]]
+    assert [rows.tolist() for rows in dealt.low_rows] == [[2, 3, 5], [0, 1, 8]]
     assert dealt.high_rows.tolist() == [6, 4, 10, 9, 7]
     assert (dealt.num_hubs, dealt.hub_slots.tolist(), dealt.num_slots) == (3, [0, 3, 5, 7], 7)
-    assert slots == [0, 1, 2, 3, 4, 5, 6, *[-1] * 8]
+    assert slots == (0, 1, 2, 3, 4, 5, 6, *[work.WHOLE] * 8)
+    # Tiles of one row, of one row of up to 16 edges, and of four of up to four.
+    assert dealt.levels == {0: range(9), 1: range(9, 12), 2: range(12, 13)}
+    assert dealt.chunks.firsts.tolist() == list(range(13)) and dealt.chunks.levels.tolist() == [0] * 9 + [1] * 3 + [2]
+    assert places[12:] == [(0, 0, 0, -1), (1, 0, 1, -1), (8, 951, 951, -1), (0, 0, 0, work.NO_ROW)]
+
+
+@pytest.mark.parametrize(("score", "forward", "both"), [("scaled", 2, 6), ("gatv2", 2, 8)])
+def test_all_rows_are_one_launch_and_all_hubs_another(monkeypatch, score, forward, both):
+    """Of a vector the gradient is summed level by level."""
+    started = []
+    monkeypatch.setattr(layout, "start", lambda kernel, *_: started.append(kernel))
+    monkeypatch.setattr(work, "CHUNK", CHUNK)
+    solve(problem(), score, "softmax", False, "triton", torch.float32, DEVICE)
+    assert len(started) == both
+    del started[forward:]
+    assert [kernel.__name__ for kernel in started] == ["forward", "merge"]
 
 
 @pytest.mark.parametrize(("shape", "is_taken"), [((500_000, 2, 16), True), ((600_000, 2, 16), False)])

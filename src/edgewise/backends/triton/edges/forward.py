@@ -19,6 +19,7 @@ from edgewise.backends.triton.edges.tiles import (
     chunk_of,
     factors_of_edges,
     for_edges,
+    form_of,
     gathered,
     longest,
     max_of_edges,
@@ -28,6 +29,7 @@ from edgewise.backends.triton.edges.tiles import (
     put_numbers,
     scored,
     spread,
+    tile_of,
     vector_of,
 )
 from edgewise.backends.triton.formulas import finite, nearer_threshold, over_threshold
@@ -112,11 +114,34 @@ def own_query(operands, row, here, group, F: tl.constexpr):
 
 
 @triton.jit
-def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_sum, F: tl.constexpr):
+def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_sum, FORMS: tl.constexpr):
     """out = Σ α (v + v^e) of each piece's row, and ln Σ exp s in `logsumexp`; or a part of both."""
     operands = Operands(*operands)
+    first, level = tile_of(chunks, tl.program_id(0))
+    for index in tl.static_range(len(FORMS)):
+        if level == index:
+            forward_tile(
+                operands, lists, chunks, first, out, logsumexp, part_outs, part_max, part_sum, form_of(FORMS, index)
+            )
+
+
+@triton.jit
+def forward_tile(
+    operands,
+    lists,
+    chunks,
+    first,
+    out,
+    logsumexp,
+    part_outs,
+    part_max,
+    part_sum,
+    F: tl.constexpr,
+):
+    """The rows of one tile."""
+    operands = Operands(*operands)
     group = tl.program_id(1)
-    row, begin, end, slot, here = chunk_of(chunks, tl.program_id(0), F)
+    row, begin, end, slot, here = chunk_of(chunks, first, F)
     query, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
     row_max = tl.full((F.rows, F.heads), float("-inf"), tl.float32)
     row_sum = tl.full((F.rows, F.heads), 0.0, tl.float32)
@@ -153,7 +178,7 @@ def forward(operands, lists, chunks, out, logsumexp, part_outs, part_max, part_s
         sums += over_edges(spread(weight, F.value_width) * values, F.rows)
 
     is_whole = here & (slot < 0)
-    if part_outs is not None:
+    if part_outs is not None and not F.short:
         part = here & (slot >= 0)
         put(part_outs, slot, part, group, sums, F.value_dim, F.value_width, F)
         if F.normalizer == "Softmax":
@@ -203,11 +228,21 @@ def merge(parts, hubs, hub_slots, out, logsumexp, F: tl.constexpr):
 
 
 @triton.jit
-def score_edges(operands, lists, chunks, scores, F: tl.constexpr):
+def score_edges(operands, lists, chunks, scores, FORMS: tl.constexpr):
     """s + b of the edges of each piece, by the caller's edges."""
     operands = Operands(*operands)
+    first, level = tile_of(chunks, tl.program_id(0))
+    for index in tl.static_range(len(FORMS)):
+        if level == index:
+            score_tile(operands, lists, chunks, first, scores, form_of(FORMS, index))
+
+
+@triton.jit
+def score_tile(operands, lists, chunks, first, scores, F: tl.constexpr):
+    """The rows of one tile."""
+    operands = Operands(*operands)
     group = tl.program_id(1)
-    row, begin, end, _, here = chunk_of(chunks, tl.program_id(0), F)
+    row, begin, end, _, here = chunk_of(chunks, first, F)
     query, vector = own_query(operands, row, here, group, F), vector_of(operands.vector, group, F)
     for at in range(0, longest(begin, end, F), F.block):
         neighbor, edge, there = block_of(lists, begin, end, at, F)

@@ -121,3 +121,10 @@ def launch(kernel: Any, programs: int, form: Form, *arguments: Any, warps: int |
     groups = ceiling(form.num_heads, form.heads)
     if programs > 0:
         start(kernel, (programs, groups), arguments, {**constants, "F": form}, options_of(form, warps))
+
+
+def launch_tiles(kernel: Any, programs: int, forms: tuple[Form, ...], *arguments: Any, **constants: Any) -> None:
+    """The same of a kernel whose tiles are of several forms, of which heads, sizes and warps are the same."""
+    if programs > 0:
+        groups = ceiling(forms[0].num_heads, forms[0].heads)
+        start(kernel, (programs, groups), arguments, {**constants, "FORMS": forms}, options_of(forms[0]))

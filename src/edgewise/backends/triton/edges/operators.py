@@ -20,9 +20,10 @@ from edgewise.backends.triton.edges.backward import (
     backward_senders,
     delta_rows,
     merge_deltas,
+    merge_sums,
 )
 from edgewise.backends.triton.edges.forward import Operands, Parts, forward, merge, normalize_rows, score_edges
-from edgewise.backends.triton.edges.layout import by_batch, forms_of, inputs_of, launch
+from edgewise.backends.triton.edges.layout import by_batch, forms_of, inputs_of, launch, launch_tiles
 from edgewise.backends.triton.edges.tiles import EdgeLists, Form, HeadTable
 from edgewise.backends.triton.edges.work import Work, work_of
 from edgewise.backends.triton.formulas import dropout_factors
@@ -76,11 +77,8 @@ def forward_edges(inputs: EdgeInputs) -> tuple[Tensor, Tensor, Tensor]:
         job.operands = job.operands._replace(weights=table_of(weights))
 
     parts, outputs = job.parts(work, out.shape[-1]), (Common(table_of(out)), Common(table_of(logsumexp)))
-    common = Common(job.operands), by_receiver
-    for form, programs, chunks in job.deal(work):
-        own_parts = parts if parts is not None and not form.short else (None, None, None)
-        launch(forward, programs, form, *common, chunks, *outputs, *own_parts)
-
+    arguments = Common(job.operands), by_receiver, work.common, *outputs, *(parts or (None, None, None))
+    launch_tiles(forward, work.num_tiles, job.forms(work), *arguments)
     if parts is not None:
         launch(merge, work.num_hubs, job.high, parts, work.high_rows, work.hub_slots, *outputs)
     return out, logsumexp, weights
@@ -136,20 +134,21 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         of_edges = inputs.edge_key, inputs.edge_value, inputs.bias
         shared = Shared(*(x is not None and x.shape[1] < num_heads for x in of_edges))
         parts = job.sums(work, query.shape[-1]) if needs[0] else None
-        d_vectors = []
         gradients = EdgeGradients(tables[0], None, None, tables[3], tables[4], tables[5], None)
-        wanted = Common(gradients)
+        arguments = operands, by_receiver, work.common, rows
+        forms = job.forms(work, halves=needs[6])
+        if not needs[6]:
+            places = Common(gradients), parts, 0, 0
+            launch_tiles(backward_receivers, work.num_tiles, forms, *arguments, *places, SHARED=shared)
+        d_vectors = []
+        for form, tiles in zip(forms, work.levels.values(), strict=True) if needs[6] else ():
+            programs = min(len(tiles), MAX_PROGRAMS)
+            d_vectors.append(query.new_empty(programs, num_heads, query.shape[-1], dtype=torch.float32))
+            wanted = Common(gradients._replace(vector=table_of(d_vectors[-1])))
+            places = wanted, parts, tiles.start, tiles.stop
+            launch_tiles(backward_receivers, programs, (form,), *arguments, *places, SHARED=shared)
 
-        for form, programs, chunks in job.deal(work, halves=needs[6]):
-            if needs[6]:
-                programs = min(programs, MAX_PROGRAMS)
-                d_vectors.append(query.new_empty(programs, num_heads, query.shape[-1], dtype=torch.float32))
-                wanted = Common(gradients._replace(vector=table_of(d_vectors[-1])))
-            own_parts = None if form.short else parts
-            arguments = operands, by_receiver, chunks, rows, wanted, own_parts
-            launch(backward_receivers, programs, form, *arguments, SHARED=shared)
-
-        job.merge(work, parts, tables[0], of_keys=True)
+        job.merge(work, parts, None, tables[0], None)
         if needs[6]:  # without receivers no program runs, and none leaves a part
             grads[6] = torch.cat(d_vectors).sum(0) if d_vectors else grads[6].zero_()
     if needs[1] or needs[2]:
@@ -159,12 +158,9 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         key_parts = job.sums(work, query.shape[-1]) if needs[1] else None
         value_parts = job.sums(work, value.shape[-1]) if needs[2] else None
 
-        for form, programs, chunks in job.deal(work, halves=True):
-            sender_parts = (None, None) if form.short else (key_parts, value_parts)
-            launch(backward_senders, programs, form, *inputs_of_senders, chunks, rows, to_senders, *sender_parts)
-
-        job.merge(work, key_parts, tables[1], of_keys=True)
-        job.merge(work, value_parts, tables[2], of_keys=False)
+        forms, to = job.forms(work, halves=True), (to_senders, key_parts, value_parts)
+        launch_tiles(backward_senders, work.num_tiles, forms, *inputs_of_senders, work.common, rows, *to)
+        job.merge(work, key_parts, value_parts, tables[1], tables[2])
 
     return grads
 
@@ -251,20 +247,15 @@ class EdgeKernelArguments:
         """The rows that are bound by these offsets, dealt out to programs of this call's forms."""
         return work_of(offsets, self.lows)
 
-    def deal(self, work: Work, halves: bool = False) -> list[tuple[Form, int, Common]]:
-        """For each level how it is compiled, see `forms_of`, how many programs take it, and its chunks."""
-        levels = zip(forms_of(self.form, halves), work.levels, work.common, strict=True)
-        return [
-            (form, ceiling(chunks.num_chunks, form.rows), common)
-            for form, chunks, common in levels
-            if chunks.num_chunks > 0
-        ]
+    def forms(self, work: Work, halves: bool = False) -> tuple[Form, ...]:
+        """How the tiles of each level that has rows are compiled, see `forms_of`."""
+        forms = forms_of(self.form, halves)
+        return tuple([forms[level] for level in work.levels])
 
     def score(self, work: Work, lists: Common, scores: Tensor) -> None:
         """The score of every edge, by the caller's numbers."""
-        for form, programs, chunks in self.deal(work):
-            scoring = form._replace(given=False)
-            launch(score_edges, programs, scoring, self.operands, lists, chunks, table_of(scores))
+        forms = tuple([form._replace(given=False) for form in self.forms(work)])
+        launch_tiles(score_edges, work.num_tiles, forms, self.operands, lists, work.common, table_of(scores))
 
     def normalize(self, work: Work, lists: Common, scores: Tensor) -> None:
         """Scores into weights, in place; that of all alike is the mean."""
@@ -275,7 +266,7 @@ class EdgeKernelArguments:
         levels: list[tuple[Form, Tensor, int | None]] = [
             (high._replace(heads=hub_heads, block=HUB_BLOCK // hub_heads), work.high_rows[: work.num_hubs], HUB_WARPS),
             (high._replace(block=max(1, ROW_NUMBERS // high.heads)), work.high_rows[work.num_hubs :], ROW_WARPS),
-            *((form, level.rows, None) for form, level in zip(low, work.levels[1:], strict=True)),
+            *((form, rows, None) for form, rows in zip(low, work.low_rows, strict=True)),
         ]
         for form, rows, warps in levels:
             programs = ceiling(len(rows), form.rows)
@@ -284,9 +275,8 @@ class EdgeKernelArguments:
     def put_deltas(self, work: Work, operands: Common, lists: Common, rows: Common, deltas: HeadTable) -> None:
         """Δ of every row, where its weights were made beforehand; of hubs from their parts."""
         tops, bottoms = self.numbers_of_parts(work)
-        for form, programs, chunks in self.deal(work):
-            parts = (None, None) if form.short else (tops, bottoms)
-            launch(delta_rows, programs, form, operands, lists, chunks, rows, *parts)
+        arguments = operands, lists, work.common, rows, tops, bottoms
+        launch_tiles(delta_rows, work.num_tiles, self.forms(work), *arguments)
         if tops is not None:
             hubs = work.high_rows, work.hub_slots
             launch(merge_deltas, work.num_hubs, self.high, tops, bottoms, *hubs, deltas)
@@ -311,14 +301,18 @@ class EdgeKernelArguments:
         first, second = self.query.new_empty(2, work.num_slots, self.query.shape[1], dtype=torch.float32)
         return table_of(first), table_of(second)
 
-    def merge(self, work: Work, sums: HeadTable | None, out: HeadTable | None, *, of_keys: bool) -> None:
-        """Adds the parts of each hub, where there are hubs."""
-        if sums is None:
-            return
-        form = self.high._replace(normalizer="Identity")
-        if of_keys:
-            form = form._replace(value_dim=form.key_dim, value_width=form.key_width)
-        launch(merge, work.num_hubs, form, Parts(sums, None, None), work.high_rows, work.hub_slots, out, None)
+    def merge(
+        self,
+        work: Work,
+        key_parts: HeadTable | None,
+        value_parts: HeadTable | None,
+        to_keys: HeadTable | None,
+        to_values: HeadTable | None,
+    ) -> None:
+        """Adds the parts of each hub's gradients, where there are hubs: of queries or keys, and of values."""
+        if key_parts is not None or value_parts is not None:
+            parts = key_parts, value_parts, work.high_rows, work.hub_slots
+            launch(merge_sums, work.num_hubs, self.high, *parts, to_keys, to_values)
 
 
 def is_same(one: Tensor, other: Tensor) -> bool:

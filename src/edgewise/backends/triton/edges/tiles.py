@@ -77,6 +77,12 @@ class Form(NamedTuple):
     """A power of two that divides all distances between rows and between heads: so many numbers may be read at once."""
 
 
+@triton.constexpr_function
+def form_of(forms, level):
+    """The form of a level, compiled in."""
+    return forms[level]
+
+
 @triton.jit
 def channels(group, HEADS: tl.constexpr, DIM: tl.constexpr):
     """The head and the feature of each channel of a tile."""
@@ -218,14 +224,18 @@ def longest(begin, end, F: tl.constexpr):
 
 
 @triton.jit
-def chunk_of(chunks, tile, F: tl.constexpr):
+def tile_of(chunks, tile):
+    """The first chunk of a tile, and its level."""
+    return tl.load(chunks.firsts + tile), tl.load(chunks.levels + tile)
+
+
+@triton.jit
+def chunk_of(chunks, first, F: tl.constexpr):
     """The chunks of a tile: row, first place, one past the last, slot, and whether there is one, `(row)`."""
-    chunk = tile * F.rows + tl.arange(0, F.rows)
-    here = chunk < chunks.num_chunks
-    row = tl.load(chunks.rows + chunk, mask=here, other=0)
-    begin = tl.load(chunks.starts + chunk, mask=here, other=0)
-    end = tl.load(chunks.stops + chunk, mask=here, other=0)
-    return row, begin, end, tl.load(chunks.slots + chunk, mask=here, other=-1), here
+    chunk = first + tl.arange(0, F.rows)
+    slot = tl.load(chunks.slots + chunk)
+    row, begin, end = tl.load(chunks.rows + chunk), tl.load(chunks.starts + chunk), tl.load(chunks.stops + chunk)
+    return row, begin, end, slot, slot > -2
 
 
 @triton.jit
