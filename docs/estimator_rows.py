@@ -409,7 +409,7 @@ CLASSES = (
             """,
         ),
         models=layers_for("links"),
-        required={"data": ("the edges",)},
+        placeholders={"data": ("the edges",)},
         keep=("directed",),
         own={"validation_size": 0.1},
     ),
@@ -429,7 +429,7 @@ CLASSES = (
             """,
         ),
         models=layers_for("graphs"),
-        required={"data": ("the graphs",)},
+        placeholders={"data": ("the graphs",)},
         own={"validation_size": 0.1},
     ),
     *row_classes(
@@ -448,7 +448,7 @@ CLASSES = (
             """,
         ),
         models=layers_for("molecules"),
-        required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
+        placeholders={"data": ("the molecules",), "smiles_columns": ("smiles",)},
         own={"validation_size": 0.1},
     ),
     *row_classes(
@@ -471,7 +471,7 @@ CLASSES = (
             """,
         ),
         models=layers_for("nodes"),
-        required={"data": ("the nodes",)},
+        placeholders={"data": ("the nodes",)},
         own={"model": "auto", "validation_size": 0.1},
     ),
     *row_classes(
@@ -490,7 +490,7 @@ CLASSES = (
             """,
         ),
         models=ENCODERS,
-        required={"data": ("the texts",), "text_columns": ("text",)},
+        placeholders={"data": ("the texts",), "text_columns": ("text",)},
         own={"model": None, "validation_size": 0.1},
     ),
 )

@@ -559,7 +559,7 @@ CLASSES = (
         """,
         LINK_METHODS,
         models=layers_for("links"),
-        required={"data": ("the nodes",)},
+        placeholders={"data": ("the nodes",)},
         keep=("split_sizes", "data_seed", "directed", "baselines"),
     ),
     one_class(
@@ -572,7 +572,7 @@ CLASSES = (
         """,
         FORECAST_METHODS,
         models=FORECAST_MODELS,
-        required={"data": ("the series",)},
+        placeholders={"data": ("the series",)},
         keep=("split_sizes", "directed", "time_column", "gaps"),
     ),
     one_class(
@@ -585,7 +585,7 @@ CLASSES = (
         """,
         MOTION_METHODS,
         models=({"target_quantity": "accelerations"}, *(name for name in DYNAMICS_MODELS if name != "forces")),
-        required={"data": ("the motion",)},
+        placeholders={"data": ("the motion",)},
         keep=("split_sizes", "data_seed"),
         own={"model": "auto", "horizon": "auto"},
     ),
@@ -599,7 +599,7 @@ CLASSES = (
         """,
         LANGUAGE_METHODS,
         models=tuple(CONFIGURATIONS),
-        required={"data": ("the text",)},
+        placeholders={"data": ("the text",)},
         keep=("split_sizes",),
         own={"model": None},
     ),
@@ -613,7 +613,7 @@ CLASSES = (
         """,
         TAGGER_METHODS,
         models=ENCODERS,
-        required={"data": ("the sentences",)},
+        placeholders={"data": ("the sentences",)},
         own={"model": None, "validation_size": 0.1},
     ),
     one_class(
@@ -628,7 +628,7 @@ CLASSES = (
         """,
         TRANSLATOR_METHODS,
         models=(*CELLS, *CONFIGURATIONS),
-        required={"data": ("the texts",)},
+        placeholders={"data": ("the texts",)},
         own={"model": None},
     ),
 )

@@ -115,7 +115,7 @@ def parameters_of(kind: EstimatorClass) -> dict[str, Parameter]:
     ]
     listed: dict[str, Parameter] = {}
     for variant in variants:
-        job = declared.of({**kind.required, **variant}, kind.name)
+        job = declared.of({**kind.placeholders, **variant}, kind.name)
         for owner, field, value in fields_of(job):
             name = PARAMETER_OF.get(field.name, field.name)
             if field.name in FILE_SETTINGS and field.name not in kind.keep:

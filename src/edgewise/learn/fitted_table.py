@@ -149,7 +149,7 @@ class FittedTable(Fitted[T, Targets]):
 
     @property
     def num_variants(self) -> int:
-        """Variants of the head of a network, and the copies of its companions."""
+        """How many predictions a member averages: one of each variant of its head, one of each copy of a companion."""
         head = getattr(network_of(self.model), "head", None)
         return getattr(head, "num_variants", NETWORK_COPIES) + sum(self.companions.values())
 
@@ -163,9 +163,9 @@ class FittedTable(Fitted[T, Targets]):
 
     def outputs(self, data: Data, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The outputs of every member: `(member, row, output)`, values in the target's unit or probabilities."""
-        return self.all_outputs(data, rows, device).values
+        return self.outputs_with_spread(data, rows, device).values
 
-    def all_outputs(self, data: Data, rows: np.ndarray, device: str = "cpu") -> Outputs:
+    def outputs_with_spread(self, data: Data, rows: np.ndarray, device: str = "cpu") -> Outputs:
         """The outputs of every member and their spread over the variants inside it."""
         parts = self._of_members(data, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu()))
         empty = np.zeros((0, 1, self.output.num_outputs))
@@ -239,15 +239,16 @@ class FittedTable(Fitted[T, Targets]):
         positions: np.ndarray | None = None,
         num_rows: int | None = None,
     ) -> list[Prediction]:
-        """The predictions of some rows for each target, a number each; arguments as for `predict`.
+        """One `Prediction` for each target, of some rows; arguments as for `predict`.
 
         Args:
             positions: of the rows in the result, which has NaN elsewhere; None keeps `rows` alone, in their order.
-            num_rows: the length of the result, where positions are given.
+            num_rows: the length of the result, given with `positions`.
         """
         if similarities is None and self.intervals.difficulty:
             similarities = self.similarities(data, rows)
-        outputs = self.all_outputs(data, rows, device)
+        outputs = self.outputs_with_spread(data, rows, device)
+        assert (positions is None) == (num_rows is None)
         if positions is None or num_rows is None:
             positions, num_rows = np.arange(len(rows)), len(rows)
         return self.to_predictions(outputs, positions, num_rows, similarities or {}, coverage)
@@ -255,7 +256,7 @@ class FittedTable(Fitted[T, Targets]):
     def to_predictions(
         self,
         outputs: Outputs,
-        rows: np.ndarray,
+        positions: np.ndarray,
         num_rows: int,
         similarities: Mapping[str, np.ndarray],
         coverage: float | None = None,
@@ -263,9 +264,9 @@ class FittedTable(Fitted[T, Targets]):
         """The predictions of the ensemble for each target, from the outputs of every member.
 
         Args:
-            outputs: as `all_outputs` gives them.
-            rows: the rows of the table that they belong to.
-            num_rows: how many rows the table has.
+            outputs: as `outputs_with_spread` gives them.
+            positions: where their rows stand in the result, which has NaN elsewhere.
+            num_rows: the length of the result.
             similarities: of these rows to the training rows.
             coverage: the promised probability that a value lies within low and high.
         """
@@ -273,45 +274,47 @@ class FittedTable(Fitted[T, Targets]):
             sigma = self.expected_errors(outputs, similarities)
             coverage = self.intervals.coverage if coverage is None else coverage
             predictions = [
-                self._number(outputs.values[..., column], column, of_target, rows, num_rows, coverage)
+                self._number(outputs.values[..., column], column, of_target, positions, num_rows, coverage)
                 for column, of_target in enumerate(sigma.T)
             ]
         else:
             by_target = self.output.by_target(outputs.values)
-            predictions = [self._class(probabilities, rows, num_rows) for probabilities in by_target]
+            predictions = [self._class(probabilities, positions, num_rows) for probabilities in by_target]
 
         parts_of_target: list[dict[str, np.ndarray]] = [{} for _ in predictions]
         for name, part in outputs.parts.items():
             for parts, values in zip(parts_of_target, self.output.by_target(part), strict=True):
-                parts[name] = scatter_rows(values, rows, num_rows)
+                parts[name] = scatter_rows(values, positions, num_rows)
         return [
             replace(prediction, parts=parts) for prediction, parts in zip(predictions, parts_of_target, strict=True)
         ]
 
     def _number(
-        self, values: np.ndarray, column: int, sigma: np.ndarray, rows: np.ndarray, num_rows: int, coverage: float
+        self, values: np.ndarray, column: int, sigma: np.ndarray, positions: np.ndarray, num_rows: int, coverage: float
     ) -> Prediction:
         """The prediction of one target out of the values `(member, row)`."""
         mean = values.mean(axis=0)
         std, low, high = self.intervals.interval(mean, column, coverage, sigma)
         if self.output.bounds:
             low, high = (np.clip(end, self.output.bounds[0], self.output.bounds[1]) for end in (low, high))
-        value, std, low, high, sigma = (scatter_rows(part, rows, num_rows) for part in (mean, std, low, high, sigma))
-        return Prediction(value, std, low, high, None, sigma, self._ensemble_std(values, rows, num_rows))
+        parts = mean, std, low, high, sigma
+        value, std, low, high, sigma = (scatter_rows(part, positions, num_rows) for part in parts)
+        return Prediction(value, std, low, high, None, sigma, self._ensemble_std(values, positions, num_rows))
 
-    def _class(self, probabilities: np.ndarray, rows: np.ndarray, num_rows: int) -> Prediction:
+    def _class(self, probabilities: np.ndarray, positions: np.ndarray, num_rows: int) -> Prediction:
         """The prediction of one target out of the probabilities `(member, row, class)`."""
         mean = probabilities.mean(axis=0)
         largest, label = mean.max(axis=1, initial=0), mean.argmax(axis=1)
         members = np.take_along_axis(probabilities, label[None, :, None], axis=2)[..., 0]
         std, nothing = np.sqrt(largest * (1 - largest)), np.full(num_rows, np.nan)
-        value, std, mean = (scatter_rows(part, rows, num_rows) for part in (label.astype(float), std, mean))
-        ensemble_std = self._ensemble_std(members, rows, num_rows)
+        value, std, mean = (scatter_rows(part, positions, num_rows) for part in (label.astype(float), std, mean))
+        ensemble_std = self._ensemble_std(members, positions, num_rows)
         return Prediction(value, std, nothing, nothing, mean, ensemble_std=ensemble_std)
 
-    def _ensemble_std(self, members: np.ndarray, rows: np.ndarray, num_rows: int) -> np.ndarray | None:
-        """The standard deviation over `(member, row)` numbers, for all rows of the table; None where there is one."""
-        return scatter_rows(members.std(axis=0, ddof=1), rows, num_rows) if len(members) > 1 else None
+    def _ensemble_std(self, members: np.ndarray, positions: np.ndarray, num_rows: int) -> np.ndarray | None:
+        """The standard deviation over `(member, row)` numbers, for all rows of the table; None for a single
+        member."""
+        return scatter_rows(members.std(axis=0, ddof=1), positions, num_rows) if len(members) > 1 else None
 
     def difficulty_features(self, spreads: np.ndarray, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
         """`(row, target, feature)`: what grows with the difficulty of rows."""
@@ -323,6 +326,7 @@ class FittedTable(Fitted[T, Targets]):
         if not self.intervals.difficulty:
             return np.ones(outputs.values.shape[1:])
         is_random = self.intervals.calibration == "random"
+        # Rows of groups are judged by the members that left them out, often one, of which no spread is known.
         spreads = outputs.total_spread() if is_random else outputs.mean_spread()
         return self.intervals.expected_errors(self.difficulty_features(spreads, similarities))
 

@@ -30,10 +30,10 @@ SettingField: TypeAlias = "dataclasses.Field[Any]"
 Values: TypeAlias = Mapping[str, Any]
 """Values of settings by their names in Python."""
 
-NUM_LAYERS = ("depth", "n-layers", "n-layer", "num-hidden-layers")
-NUM_HEADS = ("n-heads", "n-head", "num-attention-heads")
-MODEL_DIM = ("hidden-size", "message-hidden-dim", "n-embd", "d-model")
-CONTEXT = ("block-size", "max-seq-length")
+NUM_LAYERS_ALIASES = ("depth", "n-layers", "n-layer", "num-hidden-layers")
+NUM_HEADS_ALIASES = ("n-heads", "n-head", "num-attention-heads")
+MODEL_DIM_ALIASES = ("hidden-size", "message-hidden-dim", "n-embd", "d-model")
+CONTEXT_ALIASES = ("block-size", "max-seq-length")
 """The names that chemprop, Hugging Face and nanoGPT use for settings of several models."""
 MAX_LAYERS, MAX_DIM = 1000, 2**20
 """The deepest and the widest models: a mistyped number beyond them would be built until memory ends."""

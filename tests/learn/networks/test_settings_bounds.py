@@ -1,4 +1,4 @@
-"""No size of a network is so large that it is built until memory ends."""
+"""No size is so large that a network is built until memory ends; none is refused for heads that no layer has."""
 
 import dataclasses
 
@@ -35,3 +35,20 @@ def test_no_size_is_absurd(settings, shapes_unchecked):
     for name in set(sizes) - REACH:
         with pytest.raises(SettingError, match="at most"):
             settings(**{name: 10**12})
+
+
+@pytest.mark.parametrize(
+    ("settings", "with_heads", "without"),
+    [
+        (PropertySettings, {"attention", "gat", "gcn", "gin", "edge_attention", "mat"}, {"dmpnn"}),
+        (NodeSettings, {"attention", "gat", "gatv2"}, {"gcn", "sage", "gin", "hop_attention"}),
+        (ForecastSettings, {"gaan_gru"}, {"gru"}),
+    ],
+)
+def test_heads_divide_the_size_of_layers_that_have_heads(settings, with_heads, without):
+    """The readout of molecules has them too, but behind layers over edges."""
+    for name in without:
+        assert settings(model=name, model_dim=30).model_dim == 30
+    for name in with_heads:
+        with pytest.raises(SettingError, match=r"--model-dim \(30\) must be a multiple of --num-heads"):
+            settings(model=name, model_dim=30)

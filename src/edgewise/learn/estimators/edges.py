@@ -54,7 +54,7 @@ def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, Edg
 EDGES = RowAdapter(
     task=TASK,
     table_task=TABLE,
-    required={"data": ("the edges",)},
+    placeholders={"data": ("the edges",)},
     names_of_run=names_of_run,
     training_data=training_data,
     prediction_data=prediction_data,

@@ -21,7 +21,7 @@ from edgewise.learn.tasks.forecast.model import predict_next
 from edgewise.learn.tasks.forecast.task import TASK, prepared
 from edgewise.learn.tasks.rejected import list_left_out
 
-SERIES = Adapter(task=TASK, required={"data": ("the series",)})
+SERIES = Adapter(task=TASK, placeholders={"data": ("the series",)})
 """How Forecaster uses its task."""
 
 

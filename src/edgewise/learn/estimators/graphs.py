@@ -91,7 +91,7 @@ def targets_of(graphs: object, y: RowsLike | None) -> RowsLike:
 GRAPHS = RowAdapter(
     task=TASK,
     table_task=TABLE,
-    required={"data": ("the graphs",)},
+    placeholders={"data": ("the graphs",)},
     names_of_run=_names_of_run,
     training_data=training_data,
     prediction_data=prediction_data,

@@ -9,7 +9,7 @@ from edgewise.learn.networks.text_settings import SamplingSettings
 from edgewise.learn.tasks.language.task import TASK, generate_text, mean_loss, prepared
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
-LANGUAGE = Adapter(task=TASK, required={"data": ("the text",)})
+LANGUAGE = Adapter(task=TASK, placeholders={"data": ("the text",)})
 """How LanguageModel uses its task."""
 
 

@@ -26,7 +26,7 @@ from edgewise.learn.tasks.links.task import TASK, LinkData, prepared
 if TYPE_CHECKING:
     pass
 
-LINKS = Adapter(task=TASK, required={"data": ("the nodes",)})
+LINKS = Adapter(task=TASK, placeholders={"data": ("the nodes",)})
 """How LinkPredictor uses its task."""
 
 

@@ -67,7 +67,7 @@ def prediction_data(trained: FittedMolecules, inputs: Inputs) -> MoleculeData:
 MOLECULES = RowAdapter(
     task=TASK,
     table_task=TABLE,
-    required={"data": ("the molecules",), "smiles_columns": ("smiles",)},
+    placeholders={"data": ("the molecules",), "smiles_columns": ("smiles",)},
     names_of_run=inputs_of_run,
     training_data=training_data,
     prediction_data=prediction_data,

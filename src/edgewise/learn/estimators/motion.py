@@ -10,7 +10,7 @@ from edgewise.learn.tasks.motion import model
 from edgewise.learn.tasks.motion.forces import Rollout, roll_out
 from edgewise.learn.tasks.motion.task import TASK, prepared
 
-MOTION = Adapter(task=TASK, required={"data": ("the motion",)})
+MOTION = Adapter(task=TASK, placeholders={"data": ("the motion",)})
 """How DynamicsModel uses its task."""
 
 

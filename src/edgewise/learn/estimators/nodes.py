@@ -70,7 +70,7 @@ def _check(job: NodeRunSettings, data: NodeData) -> None:
 NODES = RowAdapter(
     task=TASK,
     table_task=TABLE,
-    required={"data": ("the nodes",)},
+    placeholders={"data": ("the nodes",)},
     names_of_run=names_of_run,
     training_data=training_data,
     prediction_data=prediction_data,

@@ -99,7 +99,7 @@ class Adapter(Generic[Job, Trained]):
 
     task: Task[Job, Any, Any, Trained]
     """The task."""
-    required: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
+    placeholders: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
     """Settings that a job needs and arrays do not have: names of files and columns."""
     names_of_run: Callable[[Trained], Names] = no_names
     """The names of the columns that a run of the command line was trained on, by the argument that has them here."""
@@ -116,7 +116,7 @@ def settings_of(estimator: Estimator, adapter: Adapter[Job, Trained], **fixed: o
     Raises:
         SettingError: A parameter has a value that it cannot have.
     """
-    values = {**adapter.required, **changed_settings(estimator), **fixed}
+    values = {**adapter.placeholders, **changed_settings(estimator), **fixed}
     return adapter.task.settings.of(values, type(estimator).__name__)
 
 

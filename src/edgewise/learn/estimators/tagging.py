@@ -15,7 +15,7 @@ from edgewise.learn.tasks.vocabulary import unknown_notes
 Words = Sequence[Sequence[str]]
 """The words of each sentence, or their tags."""
 
-TAGS = Adapter(task=TASK, required={"data": ("the sentences",)})
+TAGS = Adapter(task=TASK, placeholders={"data": ("the sentences",)})
 """How Tagger uses its task."""
 
 

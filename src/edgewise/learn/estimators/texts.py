@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def training_data(job: TextRunSettings, inputs: Inputs, columns: TrainingColumns) -> TextData:
     """The texts, to train on."""
     return texts_from_arrays(
-        texts_from_cells(inputs.X),
+        rows_of(inputs.X),
         columns.targets,
         columns.weights,
         columns.groups,
@@ -31,7 +31,7 @@ def training_data(job: TextRunSettings, inputs: Inputs, columns: TrainingColumns
 
 def prediction_data(trained: FittedTable[TextEncoder], inputs: Inputs) -> TextData:
     """The texts, to predict; an empty one keeps its place."""
-    read, expected = texts_from_arrays(texts_from_cells(inputs.X)), len(trained.columns.text_columns)
+    read, expected = texts_from_arrays(rows_of(inputs.X)), len(trained.columns.text_columns)
     if (count := len(read.rows.columns.text_columns)) != expected:
         row = "one text" if expected == 1 else f"a list of {expected} texts"
         raise DataError(
@@ -40,7 +40,7 @@ def prediction_data(trained: FittedTable[TextEncoder], inputs: Inputs) -> TextDa
     return read
 
 
-def texts_from_cells(X: "RowsLike | DataFrame") -> Values:
+def rows_of(X: "RowsLike | DataFrame") -> Values:
     """The rows of a list, an array or a DataFrame."""
     refuse_single_text("X", X)
     rows: Values = X.to_numpy(dtype=object) if hasattr(X, "to_numpy") else list(X)
@@ -50,7 +50,7 @@ def texts_from_cells(X: "RowsLike | DataFrame") -> Values:
 TEXTS = RowAdapter(
     task=TASK,
     table_task=TABLE,
-    required={"data": ("the texts",), "text_columns": ("text",)},
+    placeholders={"data": ("the texts",), "text_columns": ("text",)},
     names_of_run=inputs_of_run,
     training_data=training_data,
     prediction_data=prediction_data,

@@ -9,7 +9,7 @@ from edgewise.learn.readers.texts.pairs import Texts, check_pairs, check_texts, 
 from edgewise.learn.tasks.translation.task import TASK, bleu, prepared, translate_texts
 from edgewise.learn.tasks.vocabulary import unknown_notes
 
-TRANSLATIONS = Adapter(task=TASK, required={"data": ("the texts",)})
+TRANSLATIONS = Adapter(task=TASK, placeholders={"data": ("the texts",)})
 """How Translator uses its task."""
 
 

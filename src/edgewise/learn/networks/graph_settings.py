@@ -10,9 +10,9 @@ from edgewise.learn.networks.graph_layers import LAYERS, LayerSpec, layers_for
 from edgewise.learn.settings import (
     MAX_DIM,
     MAX_LAYERS,
-    MODEL_DIM,
-    NUM_HEADS,
-    NUM_LAYERS,
+    MODEL_DIM_ALIASES,
+    NUM_HEADS_ALIASES,
+    NUM_LAYERS_ALIASES,
     Values,
     check,
     check_heads,
@@ -36,13 +36,13 @@ class NodeSettings:
     normalize: NormalizerName | None = setting(None)
     """The normalization of scores, with models attention (softmax where it is None), hop_attention and edge_attention
     (sigmoid)."""
-    num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS_ALIASES)
     """Layers over the edges: as many hops as a node can see."""
     num_hops: int = setting(10, at_least=1, at_most=MAX_LAYERS)
     """Largest distance that model hop_attention attends to."""
-    num_heads: int = setting(8, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
+    num_heads: int = setting(8, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS_ALIASES)
     """Attention heads."""
-    model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM_ALIASES)
     """Size of a node's vector, all heads together."""
     dropout: float = setting(0.5, at_least=0, below=1)
     """Dropout of features, and between layers."""
@@ -250,11 +250,11 @@ class PropertySettings:
     """With mat, from distances to weights: softmax(−D) over the molecule, or exponential, exp(−D)."""
     aggregation: Aggregation = setting("mean")
     """How sage joins the neighbors of an atom."""
-    num_layers: int = setting(3, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(3, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS_ALIASES)
     """Layers over the bonds: as many hops as an atom can see."""
-    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
+    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS_ALIASES)
     """Attention heads."""
-    model_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
+    model_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM_ALIASES)
     """Size of an atom's vector. None is 256 with dmpnn and edge_attention, 64 with the others."""
     head_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=("ffn-hidden-dim",))
     """Size of a row's vector, where molecules are combined with descriptors. None is 256 with dmpnn and edge_attention,
@@ -288,7 +288,9 @@ class PropertySettings:
         if self.temperature != 1.0 and self.normalize != "softmax":
             raise SettingError(f"--temperature goes with --normalize softmax, not {self.normalize}.")
 
-        if self.model_dim is not None:
+        # The readout has heads, too, but behind layers over edges.
+        has_heads = "num_heads" in self.spec.reads or not self.spec.over_edges
+        if self.model_dim is not None and has_heads:
             check_heads(self)
 
     def _given_beyond(self, spec: LayerSpec) -> list[str]:

@@ -7,12 +7,12 @@ from typing import Literal
 from edgewise.choices import Activation, CellName, LocalName, LookName, PositionName
 from edgewise.errors import SettingError
 from edgewise.learn.settings import (
-    CONTEXT,
+    CONTEXT_ALIASES,
     MAX_DIM,
     MAX_LAYERS,
-    MODEL_DIM,
-    NUM_HEADS,
-    NUM_LAYERS,
+    MODEL_DIM_ALIASES,
+    NUM_HEADS_ALIASES,
+    NUM_LAYERS_ALIASES,
     check,
     check_heads,
     setting,
@@ -23,17 +23,17 @@ from edgewise.learn.settings import (
 class TransformerSettings:
     """The sizes of a stack of residual blocks, and how it encodes positions."""
 
-    num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS_ALIASES)
     """Blocks."""
-    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
+    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS_ALIASES)
     """Attention heads."""
     num_key_heads: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=("num-key-value-heads",))
     """Heads of keys and values, each shared by as many query heads; None is as many as query heads."""
-    model_dim: int = setting(128, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(128, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM_ALIASES)
     """Size of a token's vector."""
     hidden_dim: int | None = setting(None, at_least=1, at_most=MAX_DIM, aliases=("intermediate-size",))
     """Width of the feed-forward networks; None is 4 · model_dim."""
-    context: int = setting(256, at_least=1, at_most=MAX_DIM, aliases=CONTEXT)
+    context: int = setting(256, at_least=1, at_most=MAX_DIM, aliases=CONTEXT_ALIASES)
     """Tokens that are read at once in training; with learned positions the most that can be read at all."""
     position: PositionName = setting("rotary")
     """How positions are encoded."""
@@ -171,11 +171,11 @@ class RecurrentSettings:
     """How far the window reaches on either side; used with `local_attention`."""
     input_feeding: bool = setting(True)
     """Whether the last attention output is an input of the next step (Luong et al. 2015, section 3.3)."""
-    num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS_ALIASES)
     """Stacked networks of the encoder; the decoder is one."""
-    model_dim: int = setting(336, at_least=1, at_most=MAX_DIM, even=True, aliases=MODEL_DIM)
+    model_dim: int = setting(336, at_least=1, at_most=MAX_DIM, even=True, aliases=MODEL_DIM_ALIASES)
     """Size of a token's vector and of a state; half of an encoder's state reads forward, half backward."""
-    context: int = setting(256, at_least=1, at_most=MAX_DIM, aliases=CONTEXT)
+    context: int = setting(256, at_least=1, at_most=MAX_DIM, aliases=CONTEXT_ALIASES)
     """Tokens of a text, at most."""
     dropout: float = setting(0.3, at_least=0, below=1)
     """Dropout of embeddings, between the networks of the encoder, and before the output, in training."""

@@ -5,12 +5,12 @@ from typing import Literal, get_args
 
 from edgewise.errors import SettingError
 from edgewise.learn.settings import (
-    CONTEXT,
+    CONTEXT_ALIASES,
     MAX_DIM,
     MAX_LAYERS,
-    MODEL_DIM,
-    NUM_HEADS,
-    NUM_LAYERS,
+    MODEL_DIM_ALIASES,
+    NUM_HEADS_ALIASES,
+    NUM_LAYERS_ALIASES,
     check,
     check_heads,
     setting,
@@ -19,7 +19,7 @@ from edgewise.learn.settings import (
 DynamicsModelName = Literal["equivariant", "graph_network", "forces"]
 DYNAMICS_MODELS: tuple[str, ...] = get_args(DynamicsModelName)
 
-Aggregation = Literal["sum", "gate", "attention"]
+MessageWeighting = Literal["sum", "gate", "attention"]
 
 TargetQuantity = Literal["positions", "accelerations"]
 
@@ -33,11 +33,11 @@ class DynamicsSettings:
     a force along the line between two bodies as a function of their distance."""
     target_quantity: TargetQuantity = setting("positions")
     """What is predicted: later positions of the bodies, or their accelerations."""
-    aggregation: Aggregation = setting("sum")
+    aggregation: MessageWeighting = setting("sum")
     """How the equivariant layers weight messages: all the same, by a gate each, or by attention over bodies."""
-    num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
+    num_layers: int = setting(4, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS_ALIASES)
     """Rounds of messages; forces has one."""
-    model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(64, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM_ALIASES)
     """Size of a body's vector, and of a message."""
 
     def __post_init__(self) -> None:
@@ -61,14 +61,15 @@ class ForecastSettings:
     """A recurrent network that reads past steps and predicts future ones, and its sizes."""
 
     model: ForecastModelName = setting("gaan_gru")
-    """gaan_gru attends to the neighbors of a node at every step; gru ignores the graph and shares its matrices."""
-    num_layers: int = setting(1, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS)
+    """gaan_gru attends to the neighbors of a node at every step; gru ignores the graph and has the same
+    weights for every node."""
+    num_layers: int = setting(1, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS_ALIASES)
     """Stacked recurrent networks."""
-    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS)
+    num_heads: int = setting(4, at_least=1, at_most=MAX_DIM, aliases=NUM_HEADS_ALIASES)
     """Attention heads of gaan_gru."""
-    model_dim: int = setting(32, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM)
+    model_dim: int = setting(32, at_least=1, at_most=MAX_DIM, aliases=MODEL_DIM_ALIASES)
     """Size of a node's state."""
-    context: int = setting(12, at_least=1, at_most=MAX_DIM, aliases=CONTEXT)
+    context: int = setting(12, at_least=1, at_most=MAX_DIM, aliases=CONTEXT_ALIASES)
     """Steps that the model reads."""
     horizon: int = setting(12, at_least=1, at_most=MAX_DIM)
     """Steps that the model predicts."""
@@ -77,4 +78,5 @@ class ForecastSettings:
 
     def __post_init__(self) -> None:
         check(self)
-        check_heads(self)
+        if self.model == "gaan_gru":
+            check_heads(self)

@@ -287,7 +287,7 @@ class TableTask(Generic[Job, Dataset, T]):
             return
 
         if prepared.scored.validation is None and len(rows := self.scored(prepared, splits.val)):
-            outputs = fitted.all_outputs(data, rows)
+            outputs = fitted.outputs_with_spread(data, rows)
             predictions = fitted.to_predictions(outputs, np.arange(len(rows)), len(rows), {})
             prepared.scored.validation = rows, outputs_of(predictions)
             prepared.scored.validation_parts = outputs.parts
@@ -299,7 +299,7 @@ class TableTask(Generic[Job, Dataset, T]):
         rows = self.scored(prepared, splits.calibrating)
         if fitted.task_type != "regression" or not len(rows):
             return
-        outputs = fitted.all_outputs(data, rows)
+        outputs = fitted.outputs_with_spread(data, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         values, validate = outputs.mean(chosen), np.isin(rows, splits.val)
         all_errors = values - data.rows.targets[rows]

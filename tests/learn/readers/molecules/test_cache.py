@@ -2,6 +2,7 @@
 
 import sqlite3
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ SMILES = [f"{'C' * length}{end}" for length in range(1, 23) for end in ("O", "N"
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    monkeypatch.setenv(cache.VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(tmp_path / "cache"))
     return tmp_path / "cache"
 
 
@@ -36,6 +37,10 @@ def collect(smiles=SMILES, **limits):
 def same(one, other):
     pairs = [(one[1], other[1]), *((getattr(one[0], name), getattr(other[0], name)) for name in ARRAYS)]
     return all(np.array_equal(left, right, equal_nan=True) for left, right in pairs) and one[2] == other[2]
+
+
+def raise_error(error):
+    raise error
 
 
 ARRAYS = ("node_features", "senders", "receivers", "edge_features", "node_offsets", "graph_features")
@@ -68,7 +73,21 @@ def test_other_features_are_computed_anew(folder, computed, monkeypatch):
     assert len(computed) == 3 * len(SMILES), "a file that has grown too large begins anew"
 
 
-@pytest.mark.parametrize("damage", ["file", "rows", "locked", "folder", "off"])
+def test_a_file_that_began_anew_is_used_again(folder, computed, monkeypatch):
+    """SQLite keeps the pages of what is dropped: they do not count."""
+    path, others = folder / "edgewise-molecules.sqlite", [f"N{smiles}" for smiles in SMILES]
+    collect()
+    size = path.stat().st_size
+    collect(others)
+    with cache.feature_cache() as opened:
+        opened.connection.execute("DROP TABLE molecules")
+    monkeypatch.setattr(cache, "MAX_BYTES", (size + path.stat().st_size) // 2)
+    for _ in range(3):
+        collect()
+    assert len(computed) == 3 * len(SMILES)
+
+
+@pytest.mark.parametrize("damage", ["file", "rows", "locked", "folder", "no home", "off"])
 def test_nothing_depends_on_it(folder, computed, monkeypatch, damage):
     expected = collect()
     path = folder / "edgewise-molecules.sqlite"
@@ -79,9 +98,13 @@ def test_nothing_depends_on_it(folder, computed, monkeypatch, damage):
             connection.execute("UPDATE molecules SET content = substr(content, 1, 50)")
         connection.close()
     elif damage == "folder":
-        monkeypatch.setenv(cache.VARIABLE, str(path))
+        monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, str(path))
+    elif damage == "no home":
+        monkeypatch.delenv(cache.ENVIRONMENT_VARIABLE)
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setattr(Path, "expanduser", lambda _: raise_error(RuntimeError("no home directory")))
     elif damage == "off":
-        monkeypatch.setenv(cache.VARIABLE, "")
+        monkeypatch.setenv(cache.ENVIRONMENT_VARIABLE, "")
     other = sqlite3.connect(path if damage != "file" else ":memory:", timeout=0)
     if damage == "locked":
         other.execute("BEGIN EXCLUSIVE")

@@ -12,7 +12,7 @@ from edgewise.learn.readers.graphs.ends import ends_of
 from edgewise.learn.readers.graphs.file import check_edges
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, features_of_nodes
-from edgewise.learn.readers.graphs.nodes import NUMBERS, named, with_features
+from edgewise.learn.readers.graphs.nodes import NUMBERS, with_feature_columns, with_node_names
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, Columns
@@ -244,8 +244,8 @@ def _node_data(
         category_columns=columns.category_columns,
         missing=columns.missing,
     )
-    cells, node_columns, names = named(read_cells(path), node_columns)
-    node_columns = node_columns if source.features is not None else with_features(cells, node_columns)
+    cells, node_columns, names = with_node_names(read_cells(path), node_columns)
+    node_columns = node_columns if source.features is not None else with_feature_columns(cells, node_columns)
     features, bad, categories = features_of_nodes(
         cells, node_columns, source.features, categories, may_be_empty=may_be_empty
     )

@@ -13,7 +13,7 @@ from edgewise.learn.readers.graphs.file import check_edges, is_graph_file
 from edgewise.learn.readers.graphs.graph_cells import cells_of_graphs, graph_of_rows, read_graph_cells
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.node_features import Categories, features_of_nodes
-from edgewise.learn.readers.graphs.nodes import named, with_features
+from edgewise.learn.readers.graphs.nodes import with_feature_columns, with_node_names
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.trees import Trees
 from edgewise.learn.readers.graphs.union import offsets_of
@@ -158,13 +158,13 @@ def read_graphs(
     is_local = columns.graph_column in edge_cells.frame
     remedy = f"names must differ, or the table of edges must have the column {columns.graph_column!r} too"
 
-    cells, columns, names = named(cells, columns, graphs if is_local else None, remedy)
+    cells, columns, names = with_node_names(cells, columns, graphs if is_local else None, remedy)
     if source.graphs is None:
         rows, problems = cells_of_graphs(cells, graphs, columns, need_targets)
     else:
         rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
 
-    columns = with_features(cells, columns) if need_targets else columns
+    columns = with_feature_columns(cells, columns) if need_targets else columns
     features, unreadable, categories = features_of_nodes(
         cells, columns, source.features, categories, may_be_empty=not need_targets
     )

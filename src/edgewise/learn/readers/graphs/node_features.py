@@ -279,7 +279,7 @@ def features_of_nodes(
     categories: Categories | None,
     foreign: Bool[np.ndarray, " node feature"] | None = None,
     *,
-    without_words: Bool[np.ndarray, " node column"] | None = None,
+    foreign_words: Bool[np.ndarray, " node column"] | None = None,
     may_be_empty: bool = False,
 ) -> tuple[NodeFeatures, Problems, Categories]:
     """The features of nodes, 0 where a cell cannot be read; which cells those are; and the words that were found.
@@ -290,7 +290,7 @@ def features_of_nodes(
         path: an .npz file that holds numbers instead, a row a node.
         categories: the words of each column, where they are known; another one cannot be read then.
         foreign, may_be_empty: as in `features_of_columns`.
-        without_words: the same of columns of words.
+        foreign_words: the same of columns of words.
 
     Raises:
         DataError: a column is missing, no node can be read, or the file has other nodes.
@@ -302,7 +302,7 @@ def features_of_nodes(
         numbers, problems = features_of_arrays(path, read_arrays(path), imputes=columns.imputes), Problems()
         require_rows(path, numbers, cells)
 
-    words, words_of_column = one_hot(cells, columns.category_columns, categories, problems, without_words)
+    words, words_of_column = one_hot(cells, columns.category_columns, categories, problems, foreign_words)
     if not columns.category_columns:
         return numbers, problems, words_of_column
     return NodeFeatures.of(np.concatenate([numbers.to_dense(), words], axis=1)), problems, words_of_column

@@ -42,7 +42,7 @@ class NodeData:
     rows: Rows
     """A row for each node."""
     features: NodeFeatures
-    """The features of each node; 0 where a cell cannot be read."""
+    """The features of each node; 0 where a cell cannot be read, and NaN where one is empty that is to be filled."""
     edges: EdgeList
     """Who is connected with whom."""
     names: tuple[str, ...]
@@ -127,7 +127,8 @@ def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **ho
     """Read a graph: a table of nodes and a table of edges; or both from one .npz file.
 
     A node whose features cannot be read stays in the graph with zeros there, and is neither learned from nor
-    predicted; an edge that names no node is passed over. Both are listed in `rejected`.
+    predicted; an empty cell is NaN where numbers are filled. An edge that names no node is passed over. Both are
+    listed in `rejected`.
 
     Args:
         paths: one table of nodes, or one .npz file.
@@ -141,13 +142,13 @@ def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **ho
     """
     if len(paths) != 1:
         raise SettingError(f"{len(paths)} tables of nodes were given, expected one: a graph is not divided by files.")
-    reading = ReadOptions(**how)
+    options = ReadOptions(**how)
     is_file = is_graph_file(paths[0])
     if is_file and columns.category_columns:
         raise SettingError(f"{paths[0]} holds numbers, no words; leave out --category-columns.")
 
-    graph = (_from_file if is_file else _from_tables)(paths[0], columns, source, reading)
-    return _interpret(graph, source.directed, reading)
+    graph = (_from_file if is_file else _from_tables)(paths[0], columns, source, options)
+    return _interpret(graph, source.directed, options)
 
 
 def nodes_from_arrays(
@@ -164,7 +165,7 @@ def nodes_from_arrays(
     model_types: TypeNames | None = None,
     names: Sequence[str] | None = None,
 ) -> NodeData:
-    """A graph from arrays, with the checks of a file; its edges are taken as they are.
+    """A graph from arrays, with the checks of a file; no reverse edges are added.
 
     Args:
         features: of each node.
@@ -174,7 +175,7 @@ def nodes_from_arrays(
         splits: `(node,)`: train, val, test or nothing.
         task_type, missing, model_types: as in `Columns` and `ReadOptions`.
         types: of the nodes; those of edges are in `edges`.
-        blank: where the node's type does not have a feature.
+        blank: where a feature is NaN: a number is missing, or all nodes of the type lack it.
         names: what the nodes are called; their numbers where None.
 
     Raises:
@@ -200,12 +201,12 @@ def nodes_from_arrays(
         node_types = node_types.of_array("X", blank, features.shape[1], imputes=columns.imputes)
         features = node_types.with_missing(features, blank)
 
-    called = tuple(map(str, numbers if names is None else names))
-    graph = _Graph(cells, columns, called, features, edges, Problems(), node_types)
-    return _interpret(graph, True, ReadOptions(strict=True, need_targets=targets is not None))
+    node_names = tuple(map(str, numbers if names is None else names))
+    graph = _Graph(cells, columns, node_names, features, edges, Problems(), node_types)
+    return _interpret(graph, is_directed=True, options=ReadOptions(strict=True, need_targets=targets is not None))
 
 
-def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeData:
+def _interpret(graph: _Graph, is_directed: bool, options: ReadOptions) -> NodeData:
     """A node is usable when its features can be read; without a target it is not trained on."""
     features, edges, names = graph.features, graph.edges, graph.names
     rows = checked_rows(
@@ -213,8 +214,8 @@ def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeDa
         graph.columns,
         graph.problems,
         contents_of_nodes(len(names), lambda row: names[row]),
-        strict=reading.strict,
-        need_targets=reading.need_targets,
+        strict=options.strict,
+        need_targets=options.need_targets,
         may_lack_targets=True,
     )
     rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], lost_edges=edges.rejected)
@@ -224,13 +225,13 @@ def _interpret(graph: _Graph, is_directed: bool, reading: ReadOptions) -> NodeDa
         return NodeData(rows, features, edges, names, types, graph.categories)
 
     edges = edges.messages(len(names), is_directed)
-    if has_degrees := reading.with_degrees and not features.shape[1]:
+    if has_degrees := options.with_degrees and not features.shape[1]:
         features = NodeFeatures.of(edges.degrees(len(names)))
     return NodeData(rows, features, edges, names, None, graph.categories, has_degrees)
 
 
 def contents_of_nodes(num_nodes: int, name_of: Callable[[int], Hashable]) -> Contents:
-    """No two nodes of a graph are the same."""
+    """What a message calls the nodes of a graph, no two of which are the same."""
     return Contents(
         noun="nodes", names=lambda rows: [str((name_of(row),)) for row in rows.tolist()], num_distinct=num_nodes
     )
@@ -244,9 +245,9 @@ def _check_roles(cells: Cells, columns: Columns) -> None:
     check_columns_exist(cells, (*columns.target_columns, *(name for name in others if name)))
 
 
-def _from_file(path: str, columns: Columns, source: GraphSource, reading: ReadOptions) -> _Graph:
+def _from_file(path: str, columns: Columns, source: GraphSource, options: ReadOptions) -> _Graph:
     """A graph in one file."""
-    model_types = reading.model_types
+    model_types = options.model_types
     if columns.node_type_column is not None or source.edge_type_column is not None:
         raise SettingError(
             f"{path} has the types of nodes and edges in node_type and edge_type; leave out --node-type-column "
@@ -255,15 +256,15 @@ def _from_file(path: str, columns: Columns, source: GraphSource, reading: ReadOp
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
 
-    graph = read_graph_file(path, with_types=reading.with_types, imputes=columns.imputes)
-    cells, columns, names = named(graph.cells, columns)
+    graph = read_graph_file(path, with_types=options.with_types, imputes=columns.imputes)
+    cells, columns, names = with_node_names(graph.cells, columns)
     types = None
     if model_types is not None or graph.node_types is not None or graph.edges.types is not None:
         types = NodeTypes.of(graph.node_types, len(names), path, model_types)
         types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1], imputes=columns.imputes)
         graph = replace(graph, features=types.with_missing(graph.features, graph.blank))
 
-    if reading.need_targets:
+    if options.need_targets:
         columns = replace(columns, splits_column=columns.splits_column or graph.splits_column)
         if not columns.target_columns and graph.target_column is not None:
             columns = replace(columns, target_columns=(graph.target_column,))
@@ -272,66 +273,66 @@ def _from_file(path: str, columns: Columns, source: GraphSource, reading: ReadOp
     return _Graph(cells, columns, names, graph.features, graph.edges, Problems(), types)
 
 
-def _from_tables(path: str, columns: Columns, source: GraphSource, reading: ReadOptions) -> _Graph:
+def _from_tables(path: str, columns: Columns, source: GraphSource, options: ReadOptions) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     if source.edges is None:
-        or_none = f", or --edges {NONE} where they have none" if reading.may_lack_edges else ""
+        or_none = f", or --edges {NONE} where they have none" if options.may_lack_edges else ""
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv{or_none}.")
 
-    cells, columns, names = named(read_cells(path), columns)
-    if reading.need_targets:
+    cells, columns, names = with_node_names(read_cells(path), columns)
+    if options.need_targets:
         _check_roles(cells, columns)
-    types, foreign, model_types, categories = None, None, reading.model_types, reading.categories
+    types, foreign, model_types, categories = None, None, options.model_types, options.categories
     if model_types is not None or columns.node_type_column is not None or source.edge_type_column is not None:
         types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, model_types)
 
-    finds = reading.need_targets if reading.find_features is None else reading.find_features
-    if source.features is None and finds:
-        columns = with_features(cells, columns)
+    finds_features = options.need_targets if options.find_features is None else options.find_features
+    if source.features is None and finds_features:
+        columns = with_feature_columns(cells, columns)
     if types is not None and source.features is not None:
         if columns.category_columns:
             raise SettingError("--category-columns does nothing beside --features of several types; leave it out.")
         features, types = _typed_features(source.features, cells, types, imputes=columns.imputes)
         problems = Problems()
     else:
-        without_words = None
+        foreign_words = None
         if types is not None:
             numbers, words = columns.descriptors_columns, columns.category_columns
             check_columns_exist(cells, numbers)
             types = types.of_cells(cells, numbers)
             foreign, owning = types.foreign, types.owning_words(cells, words, categories, len(numbers))
-            without_words = ~owning[types.of_node]
+            foreign_words = ~owning[types.of_node]
         features, problems, categories = features_of_nodes(
             cells,
             columns,
             source.features,
             categories,
             foreign,
-            may_be_empty=not finds,
-            without_words=without_words,
+            may_be_empty=not finds_features,
+            foreign_words=foreign_words,
         )
         types = None if types is None else types.with_words(owning, categories)
 
     edges = read_edges(
-        no_edges(source) if reading.may_lack_edges and source.edges == NONE else source.edges,
+        no_edges(source) if options.may_lack_edges and source.edges == NONE else source.edges,
         NodeNames(cells.frame[columns.node_column]),
         path,
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
         category_columns=source.edge_category_columns,
-        categories=reading.edge_categories,
+        categories=options.edge_categories,
         type_column=source.edge_type_column,
-        splits_column=reading.edge_splits_column,
-        imputes=columns.imputes if reading.fills_edges is None else reading.fills_edges,
-        strict=reading.strict,
-        may_be_empty=reading.may_lack_edges,
+        splits_column=options.edge_splits_column,
+        imputes=columns.imputes if options.fills_edges is None else options.fills_edges,
+        strict=options.strict,
+        may_be_empty=options.may_lack_edges,
     )
 
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
 
 
 def _typed_features(path: str, cells: Cells, types: NodeTypes, *, imputes: bool) -> tuple[NodeFeatures, NodeTypes]:
-    """The features of nodes in a file, NaN where a column does not belong to the node's type."""
+    """The features of nodes in a file, 0 where a column does not belong to the node's type."""
     arrays, blank = read_arrays(path), None
     if "x" in arrays:
         arrays["x"], blank = without_blanks(arrays["x"])
@@ -341,7 +342,7 @@ def _typed_features(path: str, cells: Cells, types: NodeTypes, *, imputes: bool)
     return types.with_missing(features, blank), types
 
 
-def named(
+def with_node_names(
     cells: Cells,
     columns: AnyColumns,
     graph_of_row: Sequence[str] | None = None,
@@ -388,7 +389,7 @@ def named(
     return cells, replace(columns, node_column=column), names
 
 
-def with_features(cells: Cells, columns: AnyColumns) -> AnyColumns:
+def with_feature_columns(cells: Cells, columns: AnyColumns) -> AnyColumns:
     """The columns with features named: by default those without another role."""
     if columns.descriptors_columns:
         return columns

@@ -21,10 +21,10 @@ from edgewise.learn.readers.molecules import descriptor, feature, molecule
 from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
 from edgewise.learn.readers.molecules.feature import MoleculeArrays
 
-VARIABLE = "EDGEWISE_CACHE"
+ENVIRONMENT_VARIABLE = "EDGEWISE_CACHE"
 MAX_BYTES = 1 << 30
 """The largest size of the file, with some 700,000 molecules; beyond it the cache starts over."""
-APPLICATION = 0x45644765
+APPLICATION_ID = 0x45644765
 """Marks a database as ours; one of something else is left alone."""
 UNUSABLE = (OSError, sqlite3.Error, RuntimeError, UnicodeError)
 """Errors of damaged files; sqlite3 decodes the names of a damaged schema for its message, and fails."""
@@ -44,33 +44,33 @@ class FeatureCache:
         # Molecules may be confidential: others than the user read nothing.
         path.touch(mode=0o600)
         self.connection = sqlite3.connect(path, timeout=1.0)
-        application, version, pages, page_size = (
+        application, version, pages, free_pages, page_size = (
             int(self.connection.execute(f"PRAGMA {name}").fetchone()[0])
-            for name in ("application_id", "user_version", "page_count", "page_size")
+            for name in ("application_id", "user_version", "page_count", "freelist_count", "page_size")
         )
-        if pages and application != APPLICATION:
+        if pages and application != APPLICATION_ID:
             raise sqlite3.DatabaseError(f"{path} is a database of something else")
 
         with self.connection:
-            self.connection.execute(f"PRAGMA application_id = {APPLICATION}")
-            if version != _version() or pages * page_size > MAX_BYTES:
+            self.connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            if version != _version() or (pages - free_pages) * page_size > MAX_BYTES:
                 self.connection.execute("DROP TABLE IF EXISTS molecules")
                 self.connection.execute(f"PRAGMA user_version = {_version()}")
-            self.connection.execute("CREATE TABLE IF NOT EXISTS molecules (name BLOB PRIMARY KEY, content BLOB)")
+            self.connection.execute("CREATE TABLE IF NOT EXISTS molecules (key BLOB PRIMARY KEY, content BLOB)")
 
     def read(self, smiles: Sequence[str]) -> dict[str, Stored]:
         """The cached features of some molecules."""
-        names = {_name(text): text for text in smiles}
-        question_marks = ", ".join("?" * len(names))
-        query = f"SELECT name, content FROM molecules WHERE name IN ({question_marks})"
-        # A damaged index gives names that were not looked for.
-        rows = [(name, content) for name, content in self.connection.execute(query, list(names)) if name in names]
-        features = {names[name]: _unpacked(content) for name, content in rows}
+        text_of_key = {_key(text): text for text in smiles}
+        question_marks = ", ".join("?" * len(text_of_key))
+        query = f"SELECT key, content FROM molecules WHERE key IN ({question_marks})"
+        found = self.connection.execute(query, list(text_of_key))
+        # A damaged index gives keys that were not looked for.
+        features = {text_of_key[key]: _unpacked(content) for key, content in found if key in text_of_key}
         return {text: stored for text, stored in features.items() if stored is not None}
 
     def write(self, molecules: dict[str, Stored]) -> None:
         """Adds some molecules."""
-        rows = [(_name(text), _packed(*stored)) for text, stored in molecules.items()]
+        rows = [(_key(text), _packed(*stored)) for text, stored in molecules.items()]
         with self.connection:
             self.connection.executemany("INSERT OR REPLACE INTO molecules VALUES (?, ?)", rows)
 
@@ -78,14 +78,14 @@ class FeatureCache:
 @contextlib.contextmanager
 def feature_cache() -> Iterator[FeatureCache | None]:
     """The cache of the user, or None where there is none."""
-    folder = os.environ.get(VARIABLE)
+    folder = os.environ.get(ENVIRONMENT_VARIABLE)
     if folder == "":
         yield None
         return
 
-    home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "edgewise"
     try:
-        cache = FeatureCache((Path(folder) if folder else home) / "edgewise-molecules.sqlite")
+        default_folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "edgewise"
+        cache = FeatureCache(Path(folder or default_folder).expanduser() / "edgewise-molecules.sqlite")
     except UNUSABLE:
         yield None
         return
@@ -97,14 +97,15 @@ def feature_cache() -> Iterator[FeatureCache | None]:
 
 
 def _version() -> int:
-    """A number of 31 bits that changes with RDKit, its descriptors, and the code that makes features."""
-    code = [Path(module.__file__ or "").read_bytes() for module in (feature, molecule, descriptor)]
+    """A number of 31 bits that changes with RDKit, its descriptors, and the code that makes and stores features."""
+    paths = __file__, *(module.__file__ or "" for module in (feature, molecule, descriptor))
+    code = [Path(path).read_bytes() for path in paths]
     version_parts = [molecule.rdBase.rdkitVersion, *DESCRIPTOR_NAMES]
     digest = hashlib.blake2b("\n".join(version_parts).encode() + b"".join(code), digest_size=4).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
-def _name(smiles: str) -> bytes:
+def _key(smiles: str) -> bytes:
     return hashlib.blake2b(smiles.encode(errors="surrogatepass"), digest_size=16).digest()
 
 
