@@ -44,7 +44,7 @@ class EstimatorClass:
     methods: tuple[Method, ...]
     models: tuple[object, ...] = ()
     """The models, by name or settings, whose settings become parameters, beside those of the default."""
-    required: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
+    placeholders: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
     """Settings that a job needs, but an estimator does not: names of files and columns."""
     keep: tuple[str, ...] = ()
     """Settings of runs over files that the estimator needs, too."""

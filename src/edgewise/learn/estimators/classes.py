@@ -3987,7 +3987,8 @@ class Forecaster(Estimator):
         Forecaster(horizon=6).fit(values, edges=edges).predict(values)
 
     Args:
-        model: gaan_gru attends to the neighbors of a node at every step; gru ignores the graph and shares its matrices.
+        model: gaan_gru attends to the neighbors of a node at every step; gru ignores the graph and has the same weights
+            for every node.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         num_layers: Stacked recurrent networks.
         num_heads: Attention heads of gaan_gru.
