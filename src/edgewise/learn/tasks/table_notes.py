@@ -17,8 +17,8 @@ from edgewise.learn.training.folder import RunFolder
 
 RARE_SHARE = 0.2
 """A class is rare with fewer rows than this part of those that it would have if all classes had as many."""
-WEIGHTED_SHARE = 0.8
-"""With fewer rows than this part of them, weights of classes change the probability of a class by a quarter or more."""
+WEIGHTED_SHARE = 0.5
+"""With fewer rows than this part of them, weights of classes double the probability of a class or more."""
 MAX_NAMED = 5
 """Features without variation, and rare classes, that are named."""
 
