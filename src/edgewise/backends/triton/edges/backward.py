@@ -121,8 +121,8 @@ def backward_receivers(
 ):
     """dq of each piece's row, or a part of it; what belongs to its edges; and the row's delta, for the second pass.
 
-    For the gradient of the vector a program takes every so many-th of the tiles of one level, `begin` to `end`, so that
-    its parts stay few; the loop would take too many registers with several levels in it.
+    For the gradient of the vector a program takes every so many-th of the tiles of one level, begin / 16 to end / 16:
+    so its parts stay few. The loop would take too many registers with several levels in it.
     """
     operands, rows, gradients = Operands(*operands), ReceiverState(*rows), EdgeGradients(*gradients)
     F: tl.constexpr = form_of(FORMS, 0)
@@ -146,7 +146,7 @@ def backward_receivers(
                     form_of(FORMS, index),
                 )
     else:
-        for tile in range(begin + tl.program_id(0), end, tl.num_programs(0)):
+        for tile in range(begin // 16 + tl.program_id(0), end // 16, tl.num_programs(0)):
             first = tl.load(chunks.firsts + tile)
             d_vector = receivers_tile(
                 operands, lists, chunks, first, rows, gradients, parts, vector, d_vector, SHARED, F

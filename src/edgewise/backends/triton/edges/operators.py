@@ -145,7 +145,8 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
             programs = min(len(tiles), MAX_PROGRAMS)
             d_vectors.append(query.new_empty(programs, num_heads, query.shape[-1], dtype=torch.float32))
             wanted = Common(gradients._replace(vector=table_of(d_vectors[-1])))
-            places = wanted, parts, tiles.start, tiles.stop
+            # Multiples of 16, for which no kernel is compiled again.
+            places = wanted, parts, 16 * tiles.start, 16 * tiles.stop
             launch_tiles(backward_receivers, programs, (form,), *arguments, *places, SHARED=shared)
 
         job.merge(work, parts, None, tables[0], None)

@@ -20,8 +20,6 @@ from edgewise.neighborhood.plan import at_home
 
 CHUNK = 256
 """Edges that one program walks: the dependent loads of a longer walk would outlast all other programs."""
-
-
 WHOLE, NO_ROW = -1, -2
 """The slot of a piece that is its whole row, and of a place in a tile that is left empty."""
 
@@ -158,7 +156,8 @@ def _tiled(pieces: Sequence[tuple[Tensor, int]], offsets: Tensor) -> RowChunks:
         tiles.append(torch.stack([firsts, torch.full_like(firsts, level)]))
         count += size
 
-    return RowChunks(*torch.cat(filled, 1), *torch.cat(tiles, 1))
+    # Copies begin at multiples of 16 bytes: kernels are compiled again for other alignments.
+    return RowChunks(*(column.clone() for column in (*torch.cat(filled, 1), *torch.cat(tiles, 1))))
 
 
 def _whole(offsets: Tensor, rows: Tensor) -> Tensor:
