@@ -304,7 +304,7 @@ def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int,
 
 
 def _usable(num_rows: int, problems: Mapping[int, Sequence[Cell]]) -> np.ndarray:
-    """What the features of some nodes are, uint8, by those of their cells that have no number."""
+    """What the features of some nodes are, uint8, by those of their cells that lack a number."""
     usable = np.full(num_rows, COMPLETE, np.uint8)
     for row, cells in problems.items():
         usable[row] = INCOMPLETE if all(is_missing(cell) for _, cell, _ in cells) else UNREADABLE
