@@ -262,6 +262,92 @@ def test_missing_numbers_are_filled_as_in_tables(tables, capsys):
         assert "150 rows, 150 distinct nodes, 11 rows rejected" in capsys.readouterr().out
 
 
+def with_numbers_of_edges(folder):
+    """Gives the edges numbers and words; 31 lack a number, a loop among them, and one number of another is a word."""
+    random, edges = np.random.default_rng(1), pd.read_csv(folder / "edges.csv")
+    edges.loc[len(edges)] = ["n3", "n3"]
+    edges["w"], edges["v"] = random.random(len(edges)).round(3), random.random(len(edges)).round(3)
+    edges["bond"] = random.choice(["single", "double"], len(edges))
+    edges.loc[10:39, "w"] = None
+    edges.loc[[35, 36, 37, 38, len(edges) - 1], ["w", "v"]] = None
+    edges["w"] = edges["w"].astype(object)
+    edges.loc[0, "w"] = "much"
+    edges.to_csv(folder / "edges.csv", index=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "flags"),
+    [("gatv2", ["--edge-feature-columns", "w", "v", "--edge-category-columns", "bond"]),
+     ("gcn", ["--edge-feature-columns", "w"])],
+    ids=["features", "weights"],
+)  # fmt: skip
+@pytest.mark.parametrize("prefix", ["n", ""], ids=["names", "numbers"])
+def test_missing_numbers_of_edges_are_filled_as_in_tables(tables, capsys, model, flags, prefix):
+    with_numbers_of_edges(tables)
+    nodes, edges = pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv", dtype=str)
+    nodes.loc[4, "a"] = None
+    nodes.assign(id=nodes["id"].str.replace("n", prefix)).to_csv(tables / "nodes.csv", index=False)
+    ends = {side: edges[side].str.replace("n", prefix) for side in ("from", "to")}
+    edges.assign(**ends).to_csv(tables / "edges.csv", index=False)
+
+    assert prepare(tables, *flags) == 0
+    out = capsys.readouterr().out
+    reason = "column 'w': empty cell, expected a number"
+    assert f"31 edges lack numbers, the first in {tables / 'edges.csv'}, line 12, {reason}" in out
+    assert "1 row of the edges has a cell that cannot be read" in out
+
+    of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    marks = "" if model == "gcn" else ", and marked"
+    # Of the 31 one is a loop, and one stands there both ways.
+    counts = "60 missing numbers" if model == "gcn" else "69 missing numbers"
+    note = f"{counts} of edges, both ways counted, were filled with the median of all edges{marks}: 'w' 60"
+    from_tables = ["train", "nodes", *of_tables, "--target-columns", "label", "-o", str(tables / "run_of_tables")]
+    sizes = ["--model", model, "--epochs", "2", "--model-dim", "8"]
+    runs = {
+        "run": train(tables, *sizes, "--fanouts", "5", "5", "--batch-size", "32"),
+        "run_of_tables": main([*from_tables, *flags, *sizes, "--no-baselines", "--threads", "1"]),
+    }
+    assert runs == {"run": 0, "run_of_tables": 0}
+    printed = capsys.readouterr().out
+    assert printed.count(note) == 2, printed
+
+    for run in runs:
+        outputs = {}
+        for name, data in {"store": [str(tables / "store")], "tables": of_tables}.items():
+            assert main(["predict", str(tables / run), *data, "-o", str(tables / f"{run}_{name}.csv")]) == 0
+            outputs[name] = pd.read_csv(tables / f"{run}_{name}.csv")
+        found, wanted = outputs["store"], outputs["tables"]
+        assert found["status"].tolist() == wanted["status"].tolist()
+        assert found["status"].str.contains("'w' of an edge").sum() > 30
+        np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
+
+
+def test_missing_numbers_of_edges_are_left_out_where_asked(tables, capsys):
+    with_numbers_of_edges(tables)
+    assert prepare(tables, "--edge-feature-columns", "w", "v") == 0
+    assert train(tables, "--model", "gatv2", "--num-heads", "2", "--missing", "drop") == 2
+    captured = capsys.readouterr()
+    assert "filled" not in captured.out
+    error = captured.err
+    assert "31 edges lack numbers, the first in" in error and "line 12, column 'w'" in error
+    assert "prepare the store again with --missing drop" in error
+
+    assert prepare(tables, "--edge-feature-columns", "w", "v", "--missing", "drop", store="dropped") == 0
+    assert "32 rows of the edges have a cell that cannot be read" in capsys.readouterr().out
+    of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    assert train(tables, "--model", "gatv2", "--num-heads", "2", "--missing", "drop", store="dropped") == 0
+    outputs = {}
+    for name, data in {"store": [str(tables / "dropped")], "tables": of_tables}.items():
+        assert main(["predict", str(tables / "run"), *data, "-o", str(tables / f"{name}.csv")]) == 0
+        outputs[name] = pd.read_csv(tables / f"{name}.csv")
+    assert outputs["store"]["status"].tolist() == outputs["tables"]["status"].tolist()
+    np.testing.assert_allclose(outputs["store"]["label_prob_x"], outputs["tables"]["label_prob_x"], atol=1e-5)
+
+    # A model that fills none refuses the store with the gaps, in place of NaN.
+    assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 2
+    assert "31 edges lack numbers" in error_of(capsys)
+
+
 @pytest.mark.parametrize("prefix", ["n", ""], ids=["names", "numbers"])
 def test_status_says_which_nodes_lack_edges_as_for_tables(tables, capsys, prefix):
     nodes, edges = pd.read_csv(tables / "nodes.csv"), pd.read_csv(tables / "edges.csv")[:60].assign(w="1.5")

@@ -15,7 +15,7 @@ DESCRIPTION = (
 )
 NODE_ROLES = (
     *("node_column", "target_columns", "descriptors_columns", "category_columns", "weight_column", "splits_column"),
-    *("group_column", "node_type_column", "ignore_columns"),
+    *("group_column", "node_type_column", "ignore_columns", "missing"),
 )
 EDGE_ROLES = ("edge_columns", "edge_feature_columns", "edge_category_columns", "edge_type_column", "directed")
 """Settings of a training that are also flags here."""
@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-o", "--output-dir", required=True, metavar="FOLDER", help="the store")
     parser.add_argument("--overwrite", action="store_true", help="replace a store in the folder")
     group = parser.add_argument_group("columns of nodes (all others with numbers are features)")
-    add_settings(group, Columns, defaults={"node_column": "auto"}, only=NODE_ROLES)
+    add_settings(group, Columns, defaults={"node_column": "auto", "missing": "impute"}, only=NODE_ROLES)
     group = parser.add_argument_group("edges")
     add_settings(group, GraphSource, only=EDGE_ROLES)
     add_settings(parser.add_argument_group("store"), StoreSettings)
@@ -75,7 +75,11 @@ def run(arguments: argparse.Namespace) -> int:
         build = Build(
             folder,
             *(arguments.nodes, arguments.edges),
-            *(settings_from(Columns, node_column=AUTO), settings_from(GraphSource), settings_from(StoreSettings)),
+            *(
+                settings_from(Columns, node_column=AUTO, missing="impute"),
+                settings_from(GraphSource),
+                settings_from(StoreSettings),
+            ),
             words=words,
             overwrite=arguments.overwrite,
         )

@@ -79,7 +79,7 @@ class Imputer:
 
 
 def missing_by_row(
-    *tables: tuple[Float[np.ndarray, " _ _"], Int64[np.ndarray, "..."], Sequence[str]],
+    tables: Iterable[tuple[Float[np.ndarray, " _ _"], Int64[np.ndarray, "..."], Sequence[str]]],
 ) -> dict[int, list[str]]:
     """What rows lack, in words.
 

@@ -309,9 +309,17 @@ def extended(graph: Graph, settings: NodeSettings) -> Graph:
     return replace(graph, edges=edges, edge_features=type_features, num_virtual_nodes=num_virtual_nodes)
 
 
-def edge_imputer(edges: EdgeList | None, *, imputes: bool) -> Imputer:
-    """What fills missing numbers of edges; nothing where the run drops them, or a store has the edges."""
-    return Imputer.fit([edges.features]) if imputes and edges is not None else Imputer()
+def edge_imputer(edges: EdgeList | StoredNodeData, *, imputes: bool) -> Imputer:
+    """What fills missing numbers of edges; nothing where the run drops them."""
+    if not imputes:
+        return Imputer()
+    if isinstance(edges, EdgeList):
+        return Imputer.fit([edges.features])
+    # No word is missing, and there may be many: they are not read.
+    parts = [numbers for _, _, numbers in edges.edge_numbers()]
+    of_numbers = Imputer.fit(parts) if parts else Imputer()
+    num_words = edges.num_edge_features - len(of_numbers.median)
+    return replace(of_numbers, median=(*of_numbers.median, *[0.0] * num_words))
 
 
 def num_filled_edge_inputs(num_columns: int, imputer: Imputer, settings: NodeSettings) -> int:

@@ -7,7 +7,7 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
-from edgewise.learn.readers.store.data import StoredFeatures
+from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.graph_encoding import GraphEncoding, are_degrees
@@ -153,10 +153,18 @@ def check_weights(source: str, edges: EdgeList, settings: NodeSettings) -> None:
         )
 
 
-def notes_of_missing_edges(on_graph: GraphEncoding, edges: EdgeList, *, head_reads_edges: bool = False) -> list[str]:
+def notes_of_missing_edges(
+    on_graph: GraphEncoding, edges: EdgeList | StoredNodeData, *, head_reads_edges: bool = False
+) -> list[str]:
     """The warning of features of edges that are missing and filled."""
-    names = on_graph.names_of_edges(edges.features.shape[1])
-    what = "edges, both ways counted," if edges.num_mirrored else "edges"
+    if isinstance(edges, StoredNodeData):
+        counts, num_features = edges.missing_edge_counts, edges.num_edge_features
+        num_mirrored = edges.store.manifest.get("num_mirrored", 0)
+    else:
+        counts, num_features = np.isnan(edges.features).sum(axis=0), edges.features.shape[1]
+        num_mirrored = edges.num_mirrored
+
+    names = on_graph.names_of_edges(num_features)
+    what = "edges, both ways counted," if num_mirrored else "edges"
     are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights
-    counts = np.isnan(edges.features[:, : len(names)]).sum(axis=0)
-    return filled_notes(counts, names, what, source="all edges", are_marked=are_marked)
+    return filled_notes(counts[: len(names)], names, what, source="all edges", are_marked=are_marked)

@@ -14,14 +14,14 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.store.data import StoredNodeData, read_store
-from edgewise.learn.readers.store.graph import EDGE_CHUNK, StoredNodes
+from edgewise.learn.readers.store.data import EDGE_CHUNK, StoredNodeData, read_store
+from edgewise.learn.readers.store.graph import StoredNodes
 from edgewise.learn.readers.store.layout import GraphStore
 from edgewise.learn.readers.store.nodes import node_names
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.impute import FILLED
+from edgewise.learn.tables.impute import FILLED, Imputer
 from edgewise.learn.tables.read import pd
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
@@ -178,20 +178,22 @@ def source_of(store: GraphStore) -> GraphSource:
     )
 
 
-def stored_nodes(data: StoredNodeData, encoding: GraphEncoding, num_edge_columns: int, num_marks: int) -> StoredNodes:
+def stored_nodes(data: StoredNodeData, encoding: GraphEncoding, num_edge_columns: int, imputer: Imputer) -> StoredNodes:
     """The graph of a store in the units of the models.
 
     Args:
         data: its nodes.
         encoding: how features become numbers.
         num_edge_columns: features of an edge in training.
-        num_marks: features of an edge that indicate numbers which were missing.
+        imputer: fills missing numbers of edges.
 
     Raises:
-        DataError: its nodes or edges have another number of features than those of the training graph.
+        DataError: its nodes or edges have another number of features than those of the training graph, or a number of
+            an edge is missing, and the run fills none.
     """
     settings, num_features = encoding.settings, data.num_edge_features
     check_graph(encoding, data.rows.source, data.features, num_features, num_edge_columns, data.has_degrees)
+    check_complete(data.store, fills=bool(imputer.median))
     if reads_weights := settings.spec.reads_edge_weights and num_features == 1:
         check_stored_weights(data, settings)
     return StoredNodes(
@@ -201,8 +203,21 @@ def stored_nodes(data: StoredNodeData, encoding: GraphEncoding, num_edge_columns
         reads_weights=reads_weights,
         reads_sender_degrees=settings.spec.reads_sender_degrees,
         adds_degrees=encoding.adds_degrees,
-        num_marks=num_marks,
+        imputer=imputer,
+        are_marked=not settings.spec.reads_edge_weights,
     )
+
+
+def check_complete(store: GraphStore, *, fills: bool) -> None:
+    """Raise DataError where an edge of a store lacks a number, and the run fills none."""
+    incomplete = store.manifest["incomplete_edges"]
+    if incomplete["count"] and not fills:
+        _, file, line, column, _, reason = incomplete["first"][0]
+        raise DataError(
+            f"{store.folder}: {plural(incomplete['count'], 'edge lacks a number', 'edges lack numbers')}, the first in "
+            f"{file}, line {line}, column {column!r}: {reason}. With --missing drop a model fills none: prepare the "
+            "store again with --missing drop, which leaves these edges out, or train with --missing impute."
+        )
 
 
 def stored_batches(nodes: StoredNodes, scale: TargetScaler | None, *, whole: bool) -> RowBatches:
@@ -281,7 +296,8 @@ def check_stored_weights(data: StoredNodeData, settings: NodeSettings) -> None:
     """Raise DataError where the one feature of an edge is read as its weight, and is below 0."""
     weights = data.store.array("edge_features")[:, 0]
     for start in range(0, len(weights), EDGE_CHUNK):
-        if (least := float(weights[start : start + EDGE_CHUNK].min(initial=0))) < 0:
+        # Missing weights are filled with a median of the others.
+        if (least := float(np.fmin.reduce(weights[start : start + EDGE_CHUNK], initial=0))) < 0:
             raise DataError(
                 f"{data.rows.source}: the weight of an edge is {least:g}; --model {settings.model} reads the one "
                 "feature of an edge as its weight, expected zero or more."

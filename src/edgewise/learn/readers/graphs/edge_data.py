@@ -73,7 +73,7 @@ class EdgeData:
         """
         rows, names = np.flatnonzero(self.rows.usable), [f"{name} of a node" for name in node_names]
         of_ends = ((self.nodes.rows_if_missing(nodes), rows, names) for nodes in self.ends(rows))
-        return missing_by_row((self.edges.features[self.edge_of_row[rows]], rows, edge_names), *of_ends)
+        return missing_by_row([(self.edges.features[self.edge_of_row[rows]], rows, edge_names), *of_ends])
 
 
 def read_edge_data(

@@ -78,7 +78,7 @@ class NodeData:
         nodes, names_of_edges = np.arange(len(self.rows)), [f"{name} of an edge" for name in edge_names]
         ends = np.stack([self.edges.senders, self.edges.receivers], axis=1)
         of_edges = self.edges.features, ends, names_of_edges
-        return missing_by_row((self.features.rows_if_missing(nodes), nodes, node_names), of_edges)
+        return missing_by_row([(self.features.rows_if_missing(nodes), nodes, node_names), of_edges])
 
 
 @dataclass(frozen=True, eq=False)

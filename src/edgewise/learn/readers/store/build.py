@@ -88,7 +88,7 @@ class Build:
     ):
         self.folder, self.settings, self.columns, self.source = folder, settings, columns, source
         self.nodes, self.edges = TableStream(nodes), TableStream(edges)
-        self.edge_columns = EdgeColumns(self.edges, source, settings.edge_time_column)
+        self.edge_columns = self._edge_columns()
         self.limit = settings.memory * MEGABYTE // 8  # sorting takes a block, its order and what is written
         started = self._new_state(words)
         self.state = self._checked(started, overwrite)
@@ -247,9 +247,12 @@ class Build:
         record = write_nodes(self.nodes, self.columns, self.folder, self.settings.dtype)
         return {**record, "source": self.nodes.name}
 
+    def _edge_columns(self) -> EdgeColumns:
+        time = self.settings.edge_time_column
+        return EdgeColumns(self.edges, self.source, time, imputes=self.columns.imputes)
+
     def _records(self, scratch: Scratch) -> Manifest:
-        columns = EdgeColumns(self.edges, self.source, self.settings.edge_time_column)
-        return write_records(self.edges, columns, self._store, self._path("edges"), scratch, self.limit)
+        return write_records(self.edges, self._edge_columns(), self._store, self._path("edges"), scratch, self.limit)
 
     def _mirrored(self, scratch: Scratch) -> Manifest:
         count = self._store.num_nodes
@@ -289,6 +292,7 @@ class Build:
         for problems, one, many in (
             (store.manifest["incomplete_nodes"], "node lacks a number", "nodes lack numbers"),
             (store.manifest["rejected_nodes"], f"node has {UNREAD_CELL}", f"nodes have {UNREAD_CELL}"),
+            (store.manifest["incomplete_edges"], "edge lacks a number", "edges lack numbers"),
             (
                 store.manifest["rejected_edges"],
                 f"row of the edges has {UNREAD_CELL}",

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.layout import COMPLETE, INCOMPLETE, UNREADABLE, GraphStore
 from edgewise.learn.tables.cell import Problems, Rejection, pa
 from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.impute import missing_by_row
 from edgewise.learn.tables.read import Cells, check_columns, pd
 from edgewise.learn.tables.rows import Rows, checked_rows
 
@@ -23,6 +25,8 @@ PART = 2**20
 """Numbers of features that are read together."""
 FRONTIER = 2**16
 """Nodes whose edges are followed together."""
+EDGE_CHUNK = 2**22
+"""Numbers of edges that are read together."""
 EXACT = 2**24
 """Whole numbers below it are exact in float32."""
 
@@ -188,6 +192,63 @@ class StoredNodeData:
         """Numbers that are known of an edge, words counted one by one."""
         return len(self.store.manifest["edge_features"]) + sum(map(len, self.edge_categories.values()))
 
+    def edge_features(self, kind: str, places: np.ndarray) -> Float32[np.ndarray, " edge feature"]:
+        """What is known of some edges, or of some loops, NaN where a number is missing; words last."""
+        parts = [np.zeros((len(places), 0), np.float32)]
+        if self.store.has(f"{kind}_features"):
+            parts.append(self.store.array(f"{kind}_features")[places])
+        parts += [table[self.store.array(f"{kind}_words")[places, column]] for column, table in self._edge_words]
+        return np.concatenate(parts, axis=1)
+
+    @cached_property
+    def _edge_words(self) -> list[tuple[int, Float32[np.ndarray, " code word"]]]:
+        """Of each column of words of edges, which of those of the store it is, and the features of each code."""
+        words = self.store.manifest["edge_words"]
+        columns = list(words)
+        return [(columns.index(name), one_hot_of(words[name], known)) for name, known in self.edge_categories.items()]
+
+    def edge_numbers(self) -> Iterator[tuple[str, int, Float32[np.ndarray, " edge column"]]]:
+        """The numbers of all edges without words, some at a time: `edge` or `loop`, the place of the first, and
+        theirs."""
+        for kind in ("edge", "loop"):
+            if not self.store.has(f"{kind}_features"):
+                continue
+            numbers = self.store.array(f"{kind}_features")
+            size = max(1, EDGE_CHUNK // numbers.shape[1])
+            for start in range(0, len(numbers), size):
+                yield kind, start, numbers[start : start + size]
+
+    @cached_property
+    def missing_edge_counts(self) -> Int64[np.ndarray, " column"]:
+        """How many edges lack a number in each column of numbers, both ways counted."""
+        counts = np.zeros(len(self.store.manifest["edge_features"]), np.int64)
+        for _, numbers in self._incomplete_edges():
+            counts += np.isnan(numbers).sum(axis=0)
+        return counts
+
+    def _incomplete_edges(
+        self,
+    ) -> Iterator[tuple[Int64[np.ndarray, " edge 2"], Float32[np.ndarray, " edge column"]]]:
+        """The ends of the edges that lack numbers, and their numbers, some at a time."""
+        if not self.store.manifest["incomplete_edges"]["count"]:
+            return
+        for kind, start, numbers in self.edge_numbers():
+            rows = np.flatnonzero(np.isnan(numbers).any(axis=1))
+            places = start + rows
+            if kind == "loop":
+                senders = receivers = self.store.array("loops")[places]
+            else:
+                senders = self.store.array("incoming_links")[places, 0].astype(np.int64)
+                receivers = np.searchsorted(self.store.array("incoming_offsets"), places, side="right") - 1
+            yield np.stack([senders, receivers], axis=1), numbers[rows]
+
+    def missing(self, node_names: Sequence[str], edge_names: Sequence[str]) -> dict[int, list[str]]:
+        """What nodes and their edges lack, in words; as `NodeData.missing`."""
+        names_of_edges = [f"{name} of an edge" for name in edge_names]
+        of_nodes = ((numbers, rows, node_names) for rows, numbers in self.features.incomplete())
+        of_edges = ((numbers, ends, names_of_edges) for ends, numbers in self._incomplete_edges())
+        return missing_by_row(chain(of_nodes, of_edges))
+
 
 def read_store(
     folder: str,
@@ -273,7 +334,7 @@ def read_store(
         store=store,
         features=StoredFeatures(store, features, words, fills=columns.imputes),
         categories=words,
-        edge_categories=_edge_words(store, edge_categories),
+        edge_categories=_words_of_edges(store, edge_categories),
     )
 
 
@@ -310,7 +371,7 @@ def _check_words(store: GraphStore, categories: Categories, problems: Problems) 
             problems.add(row, name, word, reason if word else "the cell is empty")
 
 
-def _edge_words(store: GraphStore, model_words: Categories | None) -> Categories:
+def _words_of_edges(store: GraphStore, model_words: Categories | None) -> Categories:
     """The words of the columns of words of edges, but for their types."""
     names = [name for name in store.manifest["edge_words"] if name != store.manifest["edge_type_column"]]
     if model_words is not None:

@@ -1,8 +1,10 @@
 """The tables of edges, some rows at a time: as records, with their other way, by receiver, and by sender."""
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -14,9 +16,9 @@ from edgewise.learn.readers.graphs.ends import ends_of
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store.layout import FileRecord, GraphStore, Manifest
 from edgewise.learn.readers.store.names import NumberIndex, TextJoin
-from edgewise.learn.readers.store.nodes import MAX_NAMED_WORDS, NodeArrays, Rejections, Words, narrowed
+from edgewise.learn.readers.store.nodes import MAX_LISTED, MAX_NAMED_WORDS, NodeArrays, Rejections, Words, narrowed
 from edgewise.learn.readers.store.sort import Key, read_pieces, sorted_blocks
-from edgewise.learn.tables.cell import pa, texts_of
+from edgewise.learn.tables.cell import is_missing, pa, read_number, texts_of
 from edgewise.learn.tables.read import check_columns
 from edgewise.learn.tables.stream import Chunk, TableStream
 from edgewise.neighborhood.index import one_way
@@ -26,12 +28,21 @@ PIECE = 2**20
 """Records that are read together."""
 UNREAD = -1
 """The sender of a record one of whose cells cannot be read."""
+Start: TypeAlias = tuple[int, str, int]
+"""Where rows begin that were read together: the number of the first, its file and its line."""
 
 
 class EdgeColumns:
-    """The columns of the tables of edges."""
+    """The columns of the tables of edges.
 
-    def __init__(self, table: TableStream, source: GraphSource, time: str | None):
+    Args:
+        table: the table of edges.
+        source: the roles of its columns.
+        time: the column of times.
+        imputes: whether edges that lack a number are kept, for a model to fill it.
+    """
+
+    def __init__(self, table: TableStream, source: GraphSource, time: str | None, *, imputes: bool):
         used = (*source.edge_feature_columns, *source.edge_category_columns, source.edge_type_column, time)
         ends = source.edge_columns or ends_of(table.name, table.columns, used, None)
         if len(ends) != 2:
@@ -47,7 +58,7 @@ class EdgeColumns:
         if self.type is not None:
             self.words.append(Words(self.type, MAX_NAMED_WORDS, True))
 
-        self.time = time
+        self.time, self.imputes = time, imputes
         named = [*ends, *self.features, *(words.name for words in self.words), *([time] if time else [])]
         self.all = list(dict.fromkeys(named))  # one column may be a word and the time
         check_columns(table.name, table.columns, self.all)
@@ -87,15 +98,17 @@ def write_records(
     """
     rejected, dtype = Rejections(), columns.record(nodes.num_nodes)
     lookup, lost = index_of(nodes, scratch), mapped_array((nodes.num_nodes,), np.bool_, scratch.folder)
-    starts: list[tuple[int, str, int]] = []
+    starts: list[Start] = []
 
     total = written = 0
+    lacks_numbers = False
     with ExitStack() as exits, stage("edges") as current:
         joins_texts = isinstance(lookup, TextJoin)
         raw = exits.enter_context(scratch.files(1))[0] if joins_texts else exits.enter_context(FileWriter(path))
         for chunk in table.chunks(columns.all):
             starts.append((chunk.first, chunk.file, int(chunk.lines[0])))
             records = _records(chunk, columns, dtype, rejected)
+            lacks_numbers |= bool(columns.features) and bool(np.isnan(records["features"]).any())
             if isinstance(lookup, TextJoin):
                 for side, column in enumerate(columns.ends):
                     lookup.look_up(chunk.texts(column), 2 * records["place"] + side)
@@ -114,10 +127,9 @@ def write_records(
         for number, name in unknown:
             if number // 2 in listed:
                 continue
-            first, file, line = max((start for start in starts if start[0] <= number // 2), key=lambda start: start[0])
             reason = f"{name!r} is not a node of {nodes.manifest['source']}" if name else "the cell names no node"
             row = number // 2
-            rejected.add(row, file, line + row - first, (columns.ends[number % 2], name, reason))
+            rejected.add(row, *_line_of(row, starts), (columns.ends[number % 2], name, reason))
         written = _joined(str(raw.path), dtype, matches, path, lost)
 
     rejected.count = total - written
@@ -136,12 +148,35 @@ def write_records(
         "num_rows": total,
         "num_records": written,
         "rejected_edges": rejected.to_json(),
+        "incomplete_edges": _incomplete(path if lacks_numbers else None, dtype, columns, starts).to_json(),
     }
     return {**record, "files": files}
 
 
+def _incomplete(path: Path | None, dtype: np.dtype, columns: EdgeColumns, starts: Sequence[Start]) -> Rejections:
+    """The written edges that lack numbers; None for a path says that none does."""
+    incomplete = Rejections()
+    for records in [] if path is None else read_pieces(str(path), dtype, PIECE):
+        is_empty = np.isnan(records["features"])
+        indices = np.flatnonzero(is_empty.any(axis=1)).tolist()
+        listed = indices[: max(0, MAX_LISTED - incomplete.count)]
+        for index in listed:
+            row = int(records["place"][index])
+            names = [columns.features[column] for column in np.flatnonzero(is_empty[index])]
+            incomplete.add(row, *_line_of(row, starts), *((name, "", read_number("")[1]) for name in names))
+        incomplete.count += len(indices) - len(listed)
+    return incomplete
+
+
+def _line_of(row: int, starts: Sequence[Start]) -> tuple[str, int]:
+    """The file and the line of a row."""
+    first, file, line = starts[bisect_right(starts, row, key=lambda start: start[0]) - 1]
+    return file, line + row - first
+
+
 def _records(chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections) -> np.ndarray:
-    """The records of some rows without their ends; the sender of one that cannot be read is `UNREAD`."""
+    """The records of some rows without their ends; the sender of one that cannot be read is `UNREAD`. A feature may be
+    NaN, where it is missing and a model fills it."""
     is_usable = np.ones(chunk.num_rows, dtype=bool)
     records = np.zeros(chunk.num_rows, dtype)
     records["place"] = np.arange(chunk.first, chunk.first + chunk.num_rows)
@@ -154,6 +189,8 @@ def _records(chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Reje
         else:
             records["time"] = values
         for row, (cell, reason) in bad.items():
+            if columns.imputes and isinstance(target, tuple) and is_missing(cell):
+                continue
             if is_usable[row]:
                 rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (str(name), cell, reason))
             is_usable[row] = False

@@ -13,7 +13,8 @@ from edgewise.graph import Batch, Graph, Supervision
 from edgewise.learn.files import mapped_array
 from edgewise.learn.memory import available_memory
 from edgewise.learn.readers.graphs.union import runs
-from edgewise.learn.readers.store.data import StoredNodeData, one_hot_of
+from edgewise.learn.readers.store.data import EDGE_CHUNK, StoredNodeData
+from edgewise.learn.tables.impute import Imputer
 from edgewise.neighborhood import Edges
 from edgewise.sampling import NeighborSampler
 from edgewise.sampling.incoming import Incoming
@@ -22,8 +23,6 @@ MEMORY_SHARE, MIN_BYTES, MAX_BYTES = 32, 2**21, 2**26
 """The part of the free memory that the vectors of a part may take, and its bounds."""
 MAX_ROWS = 2**18
 """Nodes of a part, at most."""
-EDGE_CHUNK = 2**22
-"""Edges whose weights or words are read together."""
 
 
 class StoredNodes:
@@ -36,7 +35,8 @@ class StoredNodes:
         reads_weights: whether the one feature of an edge is its weight.
         reads_sender_degrees: whether layers divide by how many edges come to a sender.
         adds_degrees: whether the numbers of edges that come and go are features, too.
-        num_marks: features of an edge that say which of its numbers were filled: none is missing in a store.
+        imputer: fills the missing numbers of edges.
+        are_marked: whether further features of an edge say which of its numbers were filled.
         scratch: the folder for what does not fit into memory; that of temporary files by default.
     """
 
@@ -49,7 +49,8 @@ class StoredNodes:
         reads_weights: bool,
         reads_sender_degrees: bool,
         adds_degrees: bool = False,
-        num_marks: int = 0,
+        imputer: Imputer,
+        are_marked: bool,
         scratch: str | None = None,
     ):
         self.stored_features = replace(data.features, adds_degrees=adds_degrees)
@@ -58,17 +59,9 @@ class StoredNodes:
         self.num_nodes, self.scratch_folder = data.store.num_nodes, scratch
         self.offsets, self.links = (self.store.array(f"incoming_{name}") for name in ("offsets", "links"))
         self.loops = self.store.array("loops")
-        self.reads_weights, self.num_marks = reads_weights, num_marks
+        self.reads_weights, self.imputer, self.are_marked = reads_weights, imputer, are_marked
         self._weights: np.ndarray | None = None
-        self._words = [
-            (column, one_hot_of(self.store.manifest["edge_words"][name], words))
-            for column, (name, words) in self._edge_words(data)
-        ]
         self._kept: dict[tuple[int, str], tuple[nn.Module, tuple[int, ...], torch.Tensor]] = {}
-
-    def _edge_words(self, data: StoredNodeData) -> list[tuple[int, tuple[str, Sequence[str]]]]:
-        stored = list(self.store.manifest["edge_words"])
-        return [(stored.index(name), (name, words)) for name, words in data.edge_categories.items()]
 
     def features(self, nodes: np.ndarray) -> torch.Tensor:
         """The features of some nodes, in model units."""
@@ -132,7 +125,7 @@ class StoredNodes:
     @property
     def num_edge_features(self) -> int:
         """Numbers of an edge as the model reads them; loops that were added have a mark."""
-        num_features = self.data.num_edge_features + self.num_marks
+        num_features = self.data.num_edge_features + len(self.imputer.marked) * self.are_marked
         return num_features + (num_features > 0 and self.has_loops)
 
     def degrees(self, nodes: np.ndarray) -> torch.Tensor:
@@ -152,9 +145,9 @@ class StoredNodes:
             for first in range(low, high, EDGE_CHUNK):
                 edges = np.arange(first, min(first + EDGE_CHUNK, high))
                 of_edge = np.searchsorted(self.offsets[start : stop + 1], edges, side="right") - 1
-                weights = self.store.array("edge_features")[edges, 0]
+                weights = self._edge_features("edge", edges)[:, 0]
                 sums[start:stop] += np.bincount(of_edge, weights, minlength=stop - start).astype(np.float32)
-        np.add.at(sums, self.loops, self.store.array("loop_features")[:, 0])
+        np.add.at(sums, self.loops, self._edge_features("loop", np.arange(len(self.loops)))[:, 0])
         return sums
 
     def edges(
@@ -185,13 +178,8 @@ class StoredNodes:
         return local_edges, features
 
     def _edge_features(self, kind: str, places: np.ndarray) -> np.ndarray:
-        """What is known of some edges, or loops."""
-        parts = [np.zeros((len(places), 0), np.float32)]
-        if self.store.has(f"{kind}_features"):
-            parts.append(self.store.array(f"{kind}_features")[places])
-        parts += [table[self.store.array(f"{kind}_words")[places, column]] for column, table in self._words]
-        parts.append(np.zeros((len(places), self.num_marks), np.float32))
-        return np.concatenate(parts, axis=1)
+        """What is known of some edges, or loops, filled."""
+        return self.imputer.complete(self.data.edge_features(kind, places), are_marked=self.are_marked)
 
     def whole(self) -> Graph:
         """The whole graph, in memory."""

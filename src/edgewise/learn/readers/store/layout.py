@@ -108,6 +108,8 @@ class Manifest(TypedDict, total=False):
     num_records: int
     """Those that are edges."""
     rejected_edges: RejectedRecord
+    incomplete_edges: RejectedRecord
+    """Edges with empty cells among their features, and no other flaw."""
     num_mirrored: int
     """Edges that were added for the other way; left out where edges are one way."""
     num_edges: int

@@ -181,12 +181,12 @@ def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) 
         DataError: the table cannot be used: a column is missing, it is empty, or the name of a node is.
     """
     try:
-        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=True)
+        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=True, imputes=columns.imputes)
     except NotNumbersError:
-        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=False)
+        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=False, imputes=columns.imputes)
 
 
-def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool) -> Manifest:
+def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool, imputes: bool) -> Manifest:
     rejected, incomplete, counted_bytes = Rejections(), Rejections(), 0
     count = num_usable = 0
     num_features = len(roles.features)
@@ -214,12 +214,12 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                 least = np.minimum(least, np.where(is_known, values, np.inf).min(axis=0, initial=np.inf))
                 arrays.write("features", narrowed(values, dtype, table.name, roles.features))
                 is_empty &= np.isnan(values).all(axis=0)
-                usable = _usable(chunk.num_rows, problems)
+                usable = _usable(chunk.num_rows, problems, imputes=imputes)
                 arrays.write("usable", usable)
                 num_usable += int(np.count_nonzero(usable))
                 _write_columns(arrays, chunk, roles, problems)
                 for row, cells in sorted(problems.items()):
-                    flawed = incomplete if all(is_missing(cell) for _, cell, _ in cells) else rejected
+                    flawed = incomplete if imputes and _are_empty(cells) else rejected
                     flawed.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
 
                 count += chunk.num_rows
@@ -303,12 +303,17 @@ def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int,
     return values, problems
 
 
-def _usable(num_rows: int, problems: Mapping[int, Sequence[Cell]]) -> np.ndarray:
+def _usable(num_rows: int, problems: Mapping[int, Sequence[Cell]], *, imputes: bool) -> np.ndarray:
     """What the features of some nodes are, uint8, by those of their cells that lack a number."""
     usable = np.full(num_rows, COMPLETE, np.uint8)
     for row, cells in problems.items():
-        usable[row] = INCOMPLETE if all(is_missing(cell) for _, cell, _ in cells) else UNREADABLE
+        usable[row] = INCOMPLETE if imputes and _are_empty(cells) else UNREADABLE
     return usable
+
+
+def _are_empty(cells: Sequence[Cell]) -> bool:
+    """Whether cells without a number are all empty."""
+    return all(is_missing(cell) for _, cell, _ in cells)
 
 
 def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dict[int, list[Cell]]) -> None:

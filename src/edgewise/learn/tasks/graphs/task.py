@@ -179,7 +179,7 @@ class GraphsEncoder:
             (values, graph_of_line, [f"{name}{suffixes[whose]}" for name in names])
             for values, graph_of_line, names, whose in self.numbers(data)
         ]
-        return with_filled(status, missing_by_row(*tables))
+        return with_filled(status, missing_by_row(tables))
 
     def numbers(self, data: GraphData) -> list[tuple[np.ndarray, np.ndarray, list[str], str]]:
         """Numbers of nodes, edges and graphs (row, column), the graph of each row, their names, and whose they are."""

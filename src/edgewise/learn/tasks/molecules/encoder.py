@@ -162,7 +162,7 @@ class MoleculesEncoder:
     def statuses(self, data: MoleculeData) -> list[str]:
         """The status of each row; where the model reads coordinates, which molecules lack them."""
         conditions = [repr(name) for name in self.columns.descriptors_columns]
-        missing = missing_by_row((data.conditions, np.arange(len(data.rows)), conditions))
+        missing = missing_by_row([(data.conditions, np.arange(len(data.rows)), conditions)])
         if not self.settings.needs_coordinates:
             return with_filled(list(data.rows.status), missing)
         conformers, names = data.store.conformers, data.rows.columns.smiles_columns

@@ -22,7 +22,7 @@ from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
 from edgewise.learn.readers.store.graph import StoredNodes
 from edgewise.learn.readers.store.layout import is_store
 from edgewise.learn.tables.columns import AUTO
-from edgewise.learn.tables.impute import Imputer, missing_by_row, with_filled
+from edgewise.learn.tables.impute import Imputer, with_filled
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
@@ -32,11 +32,16 @@ from edgewise.learn.tasks.graph_encoding import (
     GraphEncoding,
     edge_imputer,
     filled_edges,
-    num_edge_marks,
     num_filled_edge_inputs,
 )
 from edgewise.learn.tasks.graph_explainable import explainable_rows, row_item
-from edgewise.learn.tasks.graph_notes import check_graph, features_in_words, note_of_edges, notes_of_features
+from edgewise.learn.tasks.graph_notes import (
+    check_graph,
+    features_in_words,
+    note_of_edges,
+    notes_of_features,
+    notes_of_missing_edges,
+)
 from edgewise.learn.tasks.graph_settings import holds_types
 from edgewise.learn.tasks.graph_types import (
     check_types,
@@ -50,6 +55,7 @@ from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.sampled import SAMPLED_BATCH_SIZE, note_of_fanouts, sampled_if_large, sampled_loader
 from edgewise.learn.tasks.stored import (
+    check_complete,
     check_stored,
     notes_of_store,
     read_store_to_predict,
@@ -125,8 +131,7 @@ class NodeEncoder:
         on_graph, count = self.on_graph, self.num_edge_columns
         if isinstance(data, StoredNodeData):
             if "last" not in self.stored or self.stored["last"].data is not data:
-                num_marks = num_edge_marks(self.edge_imputer, on_graph.settings)
-                self.stored["last"] = stored_nodes(data, on_graph, count, num_marks)
+                self.stored["last"] = stored_nodes(data, on_graph, count, self.edge_imputer)
             return stored_batches(self.stored["last"], scale, whole=whole)
 
         check_graph(on_graph, data.rows.source, data.features, data.edges, count, data.has_degrees)
@@ -138,11 +143,10 @@ class NodeEncoder:
         """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
         on_graph = self.on_graph
         if isinstance(data, StoredNodeData):
-            status = with_lost(data.rows.status, hops_to_lost(data.store, on_graph.settings.reach), "the node")
-            for rows, values in data.features.incomplete():
-                status = with_filled(status, missing_by_row((values, rows, on_graph.names_of_features())))
-            return status
-        status = with_lost(data.rows.status, on_graph.hops_to_lost(data.edges, len(data.names)), "the node")
+            hops = hops_to_lost(data.store, on_graph.settings.reach)
+        else:
+            hops = on_graph.hops_to_lost(data.edges, len(data.names))
+        status = with_lost(data.rows.status, hops, "the node")
         edge_names = on_graph.names_of_edges(data.num_edge_features)
         return with_filled(status, data.missing(on_graph.names_of_features(), edge_names))
 
@@ -155,7 +159,9 @@ class NodeEncoder:
 def read_data(settings: NodeRunSettings) -> NodeData | StoredNodeData:
     columns, with_types = settings.scaling.to_read(settings.columns), settings.model.is_relational
     if is_store(settings.data[0]):
-        return read_store_to_train(settings.data, columns, settings.graph, strict=settings.strict)
+        stored = read_store_to_train(settings.data, columns, settings.graph, strict=settings.strict)
+        check_complete(stored.store, fills=settings.columns.imputes)
+        return stored
     how = {"strict": settings.strict, "with_types": with_types, "fills_edges": settings.columns.imputes}
     return read_nodes(settings.data, columns, settings.graph, **how)
 
@@ -175,7 +181,8 @@ def resolved(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits:
 def encode(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: Splits) -> tuple[NodeEncoder, Targets]:
     """The sizes and scales of the whole graph, which training sees."""
     model, types = settings.model, data.types
-    imputer = edge_imputer(data.edges, imputes=settings.columns.imputes)
+    edges = data if isinstance(data, StoredNodeData) else data.edges
+    imputer = edge_imputer(edges, imputes=settings.columns.imputes)
     on_graph = GraphEncoding.fit(data, data.features, model, settings.graph, settings.scaling, types)
     output = targets_of(data.rows, splits.train, on_graph.columns)
     sizes = NodeSizes(
@@ -227,8 +234,9 @@ def features(prepared: Prepared) -> Features:
 
 def warnings(prepared: Prepared) -> list[str]:
     """Features that are missing or do not vary, too."""
-    data = prepared.data
-    return notes_of_features(prepared.fitted.encoder.on_graph, data.features, data.edges, data.types)
+    data, on_graph = prepared.data, prepared.fitted.encoder.on_graph
+    lines = notes_of_features(on_graph, data.features, data.edges, data.types)
+    return [*lines, *notes_of_missing_edges(on_graph, data)] if isinstance(data, StoredNodeData) else lines
 
 
 def notes(prepared: Prepared) -> list[str]:
