@@ -72,7 +72,7 @@ SAVE = Method(
         Argument("overwrite", "bool", "Whether a run in it is replaced.", "False", True),
     ),
     "None",
-    "Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.",
+    "Write the trained model to a folder, which `load` and the commands of `edgewise` read.",
     "state.save(self, folder, overwrite=overwrite)",
     {"NotFittedError": "There is none yet.", "RunFolderError": "The folder holds a run, and `overwrite` is False."},
 )
@@ -118,8 +118,9 @@ GRAPH = Argument(
 EDGES = Argument(
     "edges",
     '"EdgesInput | None"',
-    "The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix "
-    "of SciPy, a row a receiver. They are taken as they are: give both ways where both are meant.",
+    "The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as PyTorch "
+    "Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to i. They are "
+    "taken as they are: give both ways where both are meant.",
 )
 EDGE_FEATURES = Argument("edge_features", '"Table | None"', "(edge, feature), beside `edges`.")
 

@@ -47,7 +47,9 @@ COVERAGE = Argument(
     "The promised probability that a value lies in its interval; that of the constructor by default.",
     by_name=True,
 )
-NODES = Argument("nodes", "ArrayLike | None", "(row, bool): the rows that count; all where None.", by_name=True)
+NODES = Argument(
+    "nodes", "ArrayLike | None", "(row): True for the rows that are scored; None scores all.", by_name=True
+)
 FIT_RAISES = {
     "DataError": "A row cannot be used; the message says which and why.",
     "SettingError": "A parameter has a value that it cannot have.",

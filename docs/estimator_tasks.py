@@ -42,9 +42,9 @@ Y_EDGES = Argument("y", '"EdgesInput | None"', "The edges, as `edges`, where X h
 SERIES_EDGES = Argument(
     "edges",
     '"EdgesInput | None"',
-    "`Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix of SciPy, a row a receiver; the "
-    "other way of each is added where it is missing, unless `directed`. None where nodes are alone, and for a "
-    "`Series`, which has its own.",
+    "`Edges`; whole numbers (2, edge), senders in the first row; or a sparse matrix of SciPy, whose entry [i, j] is an "
+    "edge from j to i. The other way of each is added where it is missing, unless `directed`. None where nodes are "
+    "alone, and for a `Series`, which has its own.",
 )
 
 
@@ -133,7 +133,7 @@ LINK_METHODS = (
         ),
         "Self",
         "Learn the links of a graph; `metrics_` has the scores of validation and test links.",
-        'extra_inputs = {"edges": y if edges is None else edges, "edge_features": edge_features}\n'
+        'extra_inputs = {"edges": state.one_of("fit", y=y, edges=edges), "edge_features": edge_features}\n'
         "links.fit(self, X, extra_inputs, splits=splits, sample_weight=sample_weight, validation=validation)",
         {
             "DataError": "Shapes do not fit, an edge names no node, or there are too few links, or pairs that are "
@@ -241,7 +241,8 @@ FORECAST_METHODS = (
         ),
         "Self",
         "Learn a series.",
-        "forecast.fit(self, X, y if edges is None else edges, sample_weight=sample_weight, validation=validation)",
+        'known_edges = state.one_of("fit", y=y, edges=edges)\n'
+        "forecast.fit(self, X, known_edges, sample_weight=sample_weight, validation=validation)",
         {
             "DataError": "Shapes do not fit, a value is infinite, or an edge names no node.",
             "SettingError": "A parameter has a value that it cannot have, or the series is too short.",
@@ -544,7 +545,7 @@ def one_class(
     name: str, task: str, text: str, methods: tuple[Method, ...], attributes: Mapping[str, str] = {}, **declared: object
 ) -> EstimatorClass:
     """The only class of a task."""
-    held = {**attributes, **TRAINED}
+    held = {**attributes, **TRAINED, "metrics_": "Its scores on the splits that were scored."}
     return EstimatorClass(name, task, ("Estimator",), text, methods, attributes=held, **declared)  # type: ignore[arg-type]
 
 

@@ -27,6 +27,7 @@ from edgewise.learn.estimators.parameters import AUTO, FILE_SETTINGS, PARAMETER_
 from edgewise.learn.networks.graph_layers import LAYERS
 from edgewise.learn.settings import choices_of, helps
 from edgewise.learn.tasks.registry import settings_of
+from edgewise.learn.tasks.table_settings import OF_NUMBERS
 from edgewise.learn.training.settings import OUTPUTS
 
 FILE = Path(__file__).parent.parent / "src/edgewise/learn/estimators/classes.py"
@@ -133,7 +134,18 @@ def parameters_of(kind: EstimatorClass) -> dict[str, Parameter]:
         known = listed.get(name, Parameter(type(default).__name__, default, ""))
         type_ = "str | None" if name == "model" and default is None else known.type
         listed[name] = Parameter(type_, default, known.meaning or MEANINGS[name])
+    refused = OF_NUMBERS if kind.name.endswith("Classifier") else ("class_weight",) if has_twin(kind) else ()
+    twin = "regressors" if kind.name.endswith("Classifier") else "classifiers"
+    for name in refused:
+        if name in listed:
+            meaning = f"{listed[name].meaning} For {twin} alone: any other value is refused."
+            listed[name] = dataclasses.replace(listed[name], meaning=meaning)
     return {"model": listed.pop("model"), **listed}
+
+
+def has_twin(kind: EstimatorClass) -> bool:
+    """Whether there is an estimator of classes beside one of numbers, which refuse each other's parameters."""
+    return kind.name.endswith(("Classifier", "Regressor"))
 
 
 def fields_of(job: Any) -> Iterator[tuple[type, "dataclasses.Field[Any]", object]]:

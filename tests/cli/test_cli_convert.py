@@ -131,6 +131,17 @@ def test_what_cannot_be_converted(run, edgewise, tmp_path):
     (tmp_path / "rotary/model.json").write_text(json.dumps(model | {"format": "edgewise translation model"}))
     message = "holds 'edgewise translation model'; only edgewise language model and edgewise masked model"
     assert message in refused(tmp_path / "rotary", "-o", tmp_path / "x")
+    (theirs / "config.json").write_text("{")
+    assert "config.json" in refused(theirs, "-o", tmp_path / "x")
+    (theirs / "config.json").write_text(config)
+    vocabulary = json.loads((theirs / "tokenizer.json").read_text())
+    tokens = vocabulary["model"]["vocab"]
+    gap = {**tokens, max(tokens, key=tokens.get): 5000}  # as many tokens as before, one behind the last embedding
+    changed = {**vocabulary, "model": {**vocabulary["model"], "vocab": gap}}
+    (theirs / "tokenizer.json").write_text(json.dumps(changed))
+    assert "the tokenizer has token 5,000, but the model 270 tokens" in refused(theirs, "-o", tmp_path / "x")
+    (theirs / "tokenizer.json").write_bytes(b"{\xff}")
+    assert "tokenizer.json cannot be read" in refused(theirs, "-o", tmp_path / "x")
     (theirs / "tokenizer.json").unlink()
     assert "no tokenizer.json, and no vocab.json" in refused(theirs, "-o", tmp_path / "x")
     (theirs / "model.safetensors").write_bytes(b"what")

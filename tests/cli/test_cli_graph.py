@@ -160,10 +160,8 @@ def test_sampled_neighborhoods(learn, graph, edgewise, tmp_path, monkeypatch):
     words = ["--model", "gat", "--fanouts", 5, -1, 3, "--batch-size", 10, "--epochs", 12]
     code, out, err = learn(*words, folder="whole")
     assert (code, err) == (0, "")
-    step = (
-        "a step samples up to 5, then all, then up to 3 edges a node around 10 nodes; validation sees the whole graph"
-    )
-    assert step in out
+    step = "a step samples up to 5, then all, then up to 3 neighbors per node around 10 nodes"
+    assert f"{step}; validation sees the whole graph" in out
     assert "fanouts = [\n    5,\n    -1,\n    3,\n]" in (tmp_path / "whole/config.toml").read_text()
     original = Training.save_within
 

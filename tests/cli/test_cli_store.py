@@ -50,7 +50,7 @@ def test_a_run_over_a_store_predicts_as_over_its_tables(tables, capsys):
     assert train(tables, "--fanouts", "5", "5", "--batch-size", "32") == 0
     out = capsys.readouterr().out
     assert "1,198 edges, both ways, 598 of them added for it; 2 features of a node" in out or "edges, both ways" in out
-    assert "a step samples up to 5, then up to 5 edges a node around 32 nodes" in out
+    assert "a step samples up to 5, then up to 5 neighbors per node around 32 nodes" in out
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "a.csv")]) == 0
     of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
     assert main(["predict", str(tables / "run"), *of_tables, "-o", str(tables / "b.csv")]) == 0
@@ -455,8 +455,8 @@ def test_neighbors_are_sampled_where_the_whole_graph_does_not_fit(tables, capsys
         assert main(words) == 0
         out = capsys.readouterr().out
         assert "neighbors are sampled, --fanouts 15 10: a step over the whole graph needs about" in out
-        assert "of memory, and 30 kB are available" in out
-        assert "a step samples up to 15, then up to 10 edges a node around 1,024 nodes" in out
+        assert "of memory, and only 30 kB are available" in out
+        assert "a step samples up to 15, then up to 10 neighbors per node around 1,024 nodes" in out
 
 
 LIMITED = """

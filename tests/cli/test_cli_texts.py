@@ -157,6 +157,10 @@ def test_bad_rows_are_listed_and_strict_stops(tmp_path, learn):
     ("words", "message"),
     [
         (["--model", "lstm", "--window", 3], "--window belongs to transformers; the lstm has no such choice"),
+        (
+            ["--model", "lstm", "--readout", "mean", "--num-heads", 8],
+            "--num-heads belongs to transformers; the lstm has",
+        ),
         (["--model", "gat"], "to read texts expected one of"),
         (["--smiles-columns", "stars"], "--smiles-columns applies to molecules only"),
         (["--text-columns", "txt"], "no column 'txt' (did you mean 'text'?)"),

@@ -81,16 +81,16 @@ def run(arguments: argparse.Namespace) -> int:
 
     summary, typed = "", None
     if suffix == ".parquet" and arguments.data.lower().endswith(suffix):
-        from edgewise.learn.tables.parquet import TypedColumns
+        from edgewise.learn.tables.parquet import TypeRestorer
 
-        typed = TypedColumns(arguments.data)
+        typed = TypeRestorer(arguments.data)
 
     with (
         opened(arguments.output, suffix, escape_formulas=arguments.escape_formulas) as add,
         contextlib.closing(task.predictions(request, suffix, workers)) as parts,
     ):
         for content, line in parts:
-            add(content if typed is None else typed.restored(content))
+            add(content if typed is None else typed.with_types(content))
             summary = line
 
     print(summary if arguments.output == "-" else f"{summary}: {arguments.output}", file=sys.stderr)

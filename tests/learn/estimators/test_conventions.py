@@ -123,7 +123,7 @@ def test_a_finished_run_is_not_replaced_and_parameters_come_back(kind, graph, re
         "molecule": lambda: MoleculeRegressor(**MOLECULES, temperature=np.inf, head_dim=8).fit(SMILES, SIZES),
         "node": lambda: regressor,
         "text": lambda: TextRegressor(epochs=1, model_dim=8, num_heads=1, tokens="characters").fit(SMILES, SIZES),
-        "series": lambda: Forecaster(model="gru", context=1, horizon=2, epochs=1).fit(features),
+        "series": lambda: Forecaster(model="gru", context=1, horizon=2, epochs=1, batch_size=None).fit(features),
     }[kind]()
     made.save(tmp_path / "run")
     before = (tmp_path / "run" / "model.safetensors").read_bytes()
@@ -133,11 +133,28 @@ def test_a_finished_run_is_not_replaced_and_parameters_come_back(kind, graph, re
     assert (tmp_path / "run" / "model.safetensors").read_bytes() == before
     made.save(tmp_path / "run", overwrite=True)
     loaded = type(made).load(tmp_path / "run")
-    given = {name: value for name, value in made.get_params().items() if value is not None}
-    assert {name: value for name, value in loaded.get_params().items() if value is not None} == given
+    assert loaded.get_params() == made.get_params()
     clone(loaded)
     if kind == "series":
         np.testing.assert_array_equal(loaded.predict(features), made.predict(features))
+
+
+def test_parameters_of_a_folder_that_the_class_does_not_have_are_named(graph, tmp_path):
+    estimator = NodeClassifier(model="gcn", epochs=1, patience=None, checkpoint=None).fit(
+        graph[0], [0, 1] * 15, graph[2]
+    )
+    estimator.save(tmp_path / "run")
+    loaded = NodeClassifier.load(tmp_path / "run")
+    assert (loaded.patience, loaded.checkpoint) == (None, None), "None is not the default"
+    folder = RunFolder(tmp_path / "run")
+    content = folder.read_json("model.json")
+    for text, message in (
+        ('{"depth": 3}', "parameters of NodeClassifier cannot be read: .*depth"),
+        ("{", "is damaged"),
+    ):
+        folder.write_model({**content, "estimator": text})
+        with pytest.raises(RunFolderError, match=message):
+            NodeClassifier.load(folder.path)
 
 
 def test_the_parameters_of_a_run_of_the_command_line(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 import torch
 
-from edgewise import DataError, Edges, EdgewiseError, LinkPredictor, SettingError
+from edgewise import DataError, Edges, EdgewiseError, Forecaster, LinkPredictor, SettingError
 from edgewise.graph import Graph
 from edgewise.learn.estimators.links import graph_of
 from edgewise.learn.networks.graph_settings import DECODERS, LinkSettings, NodeSettings, NodeSizes
@@ -77,6 +77,12 @@ def test_parts_that_are_given(graph):
         LinkPredictor(**SMALL).fit(features, index, splits=["train", "val"])
     with pytest.raises(DataError, match="splits, edge 0: 'tests' is not a split"):
         LinkPredictor(**SMALL).fit(features, index, splits=["tests"] * 300)
+    with pytest.raises(SettingError, match="splits and validation are both given"):
+        LinkPredictor(**SMALL).fit(features, index, splits=["train"] * 300, validation=[True] * 300)
+    with pytest.raises(SettingError, match="fit: y and edges are both given and mean the same"):
+        LinkPredictor(**SMALL).fit(features, index, edges=index)
+    with pytest.raises(SettingError, match="fit: y and edges are both given and mean the same"):
+        Forecaster(context=1, epochs=1).fit(np.zeros((20, 60)), index, edges=index)
 
 
 @pytest.mark.parametrize(

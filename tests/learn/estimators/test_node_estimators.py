@@ -6,8 +6,11 @@ import scipy.sparse
 import torch
 
 from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError
+from edgewise.learn.estimators import graph_rows
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import is_known
+from edgewise.learn.estimators.nodes import NODES
+from edgewise.learn.estimators.row_methods import numbers_of
 
 SMALL = {"model": "gcn", "model_dim": 8, "epochs": 60, "dropout": 0.2}
 
@@ -49,6 +52,41 @@ def test_a_classifier(graph, tmp_path):
     np.testing.assert_allclose(same.predict_proba(features, index), probabilities, atol=1e-6)
     assert same.get_params()["model"] == "gcn"
     assert same.set_params(epochs=3).epochs == 3
+
+
+def test_the_rows_that_count_are_a_mask(graph, monkeypatch):
+    features, team, index = graph
+    classifier = NodeClassifier(**{**SMALL, "epochs": 2}).fit(features, team, index)
+    numbers = features[:, 0]
+    regressor = NodeRegressor(**{**SMALL, "epochs": 2}).fit(features, numbers, index)
+    for estimator, y in ((classifier, team), (regressor, numbers)):
+        # Numbers of rows would be read as true and false.
+        for nodes in (np.array([5, 7]), np.arange(60) % 2, np.ones(59, bool), np.ones((60, 1), bool)):
+            with pytest.raises(DataError, match=r"score: nodes is .*; expected a mask, bool of shape \(60,\)"):
+                estimator.score(features, y, index, nodes=nodes)
+        with pytest.raises(DataError, match="nodes is one text"):
+            estimator.score(features, y, index, nodes="x")
+
+    def without_one(*_):
+        predictions, values = numbers_of(regressor, NODES, GraphNodes(features, edges=index), {})
+        return predictions, np.where(np.arange(60) == 41, np.nan, values)
+
+    monkeypatch.setattr(graph_rows, "numbers_of", without_one)
+    with pytest.raises(DataError, match="score: row 41 has a target, but cannot be predicted"):
+        regressor.score(features, numbers, index, nodes=np.arange(60) > 30)
+    assert np.isfinite(regressor.score(features, numbers, index, nodes=np.arange(60) > 41))
+
+
+def test_unsigned_labels_have_a_label_for_none(graph, monkeypatch):
+    features, team, index = graph
+    classifier = NodeClassifier(**{**SMALL, "epochs": 2}).fit(features, team.astype(np.uint8), index)
+    assert classifier.predict(features, index).dtype == np.uint8
+    probabilities = classifier.predict_proba(features, index)
+    probabilities[3] = np.nan
+    monkeypatch.setattr(graph_rows, "probabilities_of", lambda *_: ([probabilities], ["ok"] * 60))
+    monkeypatch.setattr(graph_rows, "warn_of_unread", lambda *_: None)
+    labels = classifier.predict(features, index)
+    assert labels[3] == -1 and set(np.delete(labels, 3).tolist()) <= {0, 1}
 
 
 def test_features_of_edges_that_the_model_does_not_look_at_are_refused(graph):

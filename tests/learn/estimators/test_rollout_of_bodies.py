@@ -10,9 +10,9 @@ from edgewise import DataError, DynamicsModel, SettingError
 from edgewise.cli.simulate import archive
 from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.learn.readers.motion.dynamics import SYSTEMS, System, integrate, law_of, system_of
-from edgewise.learn.readers.motion.motion import Moments, Motion, read_motion, split_moments
+from edgewise.learn.readers.motion.motion import Motion, MotionRows, read_motion, split_moments
 from edgewise.learn.tasks.motion.forces import exponent, read_off, roll_out, rollout_metrics, strongest_pair
-from edgewise.learn.tasks.motion.model import BodyEncoder, FittedMotion, Trajectory, Units
+from edgewise.learn.tasks.motion.model import BodyEncoder, FittedMotion, MotionOutput, Units
 from edgewise.learn.tasks.motion.settings import SETTINGS
 
 STEP = 2.0**-7
@@ -26,7 +26,7 @@ class TheLaw(torch.nn.Module):
         super().__init__()
         couplings = motion.couplings[trajectories].astype(np.float64)
         self.law = law_of(motion.law, motion.masses[trajectories], couplings)
-        self.output, self.shape = Trajectory(units, 0), (len(trajectories), *motion.positions.shape[2:])
+        self.output, self.shape = MotionOutput(units, 0), (len(trajectories), *motion.positions.shape[2:])
 
     def forward(self, batch):
         positions = (batch.positions.double() * self.output.units.length).reshape(self.shape).numpy()
@@ -198,7 +198,7 @@ def test_the_law_of_gravity_is_learned_from_the_planets(planets):
 def test_the_face_in_python(planets, tmp_path):
     motion, model = planets
     pulls = model.predict(motion, 7)
-    one = Moments(motion, np.array([0]), np.array([7]), 0, "accelerations")
+    one = MotionRows(motion, np.array([0]), np.array([7]), 0, "accelerations")
     assert model.trained.output.metrics(pulls, one)["relative"] < 0.05
     found = model.rollout(motion, 5, moment=10)
     assert found.positions.shape == (1, 5, 9, 3)

@@ -10,7 +10,7 @@ from edgewise import SettingError
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.networks.dynamics import dynamics_model
 from edgewise.learn.networks.time_settings import DynamicsSettings
-from edgewise.learn.readers.motion.motion import Moments, Motion
+from edgewise.learn.readers.motion.motion import Motion, MotionRows
 
 FORCES = {"model": "forces", "target_quantity": "accelerations"}
 
@@ -28,7 +28,7 @@ def moments(num_trajectories=3, num_bodies=4, space_dim=3, seed=0):
         (couplings + couplings.swapaxes(1, 2)).astype(np.float32),
         {},
     )
-    return Moments(motion, np.arange(num_trajectories), np.zeros(num_trajectories, dtype=np.int64), 1)
+    return MotionRows(motion, np.arange(num_trajectories), np.zeros(num_trajectories, dtype=np.int64), 1)
 
 
 def doubled(batch):
@@ -132,6 +132,6 @@ def test_bodies_in_another_order(settings):
         "memory", motion.positions[:, :, order], motion.velocities[:, :, order], motion.times,
         motion.charges[:, order], motion.couplings[:, order][:, :, order], {},
     )  # fmt: skip
-    shuffled = Moments(other, rows.trajectory, rows.moment, 1)
+    shuffled = MotionRows(other, rows.trajectory, rows.moment, 1)
     found, again = (model(doubled(each.batch(np.array([0])))) for each in (rows, shuffled))
     torch.testing.assert_close(again, found[order])

@@ -7,11 +7,11 @@ from safetensors import safe_open
 from edgewise import DataError
 from edgewise.learn.networks.graph_settings import LinkSettings
 from edgewise.learn.networks.time_settings import DynamicsSettings, ForecastSettings
-from edgewise.learn.readers.motion.motion import Moments, Motion
+from edgewise.learn.readers.motion.motion import Motion, MotionRows
 from edgewise.learn.tasks.forecast.model import SeriesEncoder, SeriesValues
 from edgewise.learn.tasks.links.model import LinkOutput
 from edgewise.learn.tasks.links.task import load
-from edgewise.learn.tasks.motion.model import BodyEncoder, Trajectory, Units
+from edgewise.learn.tasks.motion.model import BodyEncoder, MotionOutput, Units
 from edgewise.learn.training.folder import RunFolder
 from explain_cases import link_model
 
@@ -49,7 +49,7 @@ def test_scales_that_do_not_fit_the_nodes_are_refused(output, message):
 
 def test_the_moments_ahead_say_what_is_predicted_and_its_unit():
     units = Units(length=3.0, time=2.0, charges=(1.0,), coupling=1.0)
-    later, now = Trajectory(units, 2), Trajectory(units, 0)
+    later, now = MotionOutput(units, 2), MotionOutput(units, 0)
     assert (later.quantity, later.unit) == ("positions", 3.0)
     assert (now.quantity, now.unit) == ("accelerations", 0.75)
     encoder = BodyEncoder(DynamicsSettings(), (2, 1))
@@ -59,16 +59,16 @@ def test_the_moments_ahead_say_what_is_predicted_and_its_unit():
     with pytest.raises(DataError, match=r"sizes are \(2, 2\), with 1 charge"):
         BodyEncoder(DynamicsSettings(), (2, 2)).check(later)
     with pytest.raises(DataError, match="ahead is -1"):
-        Trajectory(units, -1).check()
+        MotionOutput(units, -1).check()
 
 
 def test_bodies_that_go_straight_on_by_hand():
-    moments = Moments(straight_motion(), np.array([0]), np.array([0]), 2)
-    output = Trajectory(Units(1.0, 1.0, (1.0,), 1.0), 2)
+    moments = MotionRows(straight_motion(), np.array([0]), np.array([0]), 2)
+    output = MotionOutput(Units(1.0, 1.0, (1.0,), 1.0), 2)
     baselines = output.baselines(moments)
     assert output.metrics(baselines["straight_on"], moments) == {"mse": 0.0, "distance": 0.0}
     assert output.metrics(baselines["stays"], moments) == {"mse": 1.0, "distance": 1.0}
-    batch = Trajectory(Units(2.0, 4.0, (1.0,), 1.0), 2).transform(moments.batch(np.array([0])))
+    batch = MotionOutput(Units(2.0, 4.0, (1.0,), 1.0), 2).transform(moments.batch(np.array([0])))
     assert batch.velocities[0].tolist() == [2, 0] and batch.targets[0].tolist() == [1, 0]
 
 

@@ -118,12 +118,12 @@ class Forest(nn.Module):
         return probabilities.logit() if self.is_binary else probabilities.log()
 
     def leaves(self, rows: Float[Tensor, " row feature"]) -> Int64[Tensor, " row tree"]:
-        """Where the walk of each row down each tree ends."""
-        from edgewise.learn.companions.trees import walk
+        """The leaf that each row reaches in each tree."""
+        from edgewise.learn.companions.trees import find_leaves
 
         leaves = torch.empty(len(rows), len(self.roots), dtype=torch.int64)
         tables = rows.detach().float(), self.feature, self.threshold, self.branches, self.roots
-        walk(*(table.cpu().contiguous().numpy() for table in tables), leaves.numpy())
+        find_leaves(*(table.cpu().contiguous().numpy() for table in tables), leaves.numpy())
         return leaves.to(rows.device)
 
 

@@ -1,26 +1,35 @@
-"""The walk down decision trees, compiled: in plain torch each step of all rows and trees is written to memory."""
+"""Finds the leaf of each row in each decision tree of scikit-learn, compiled: in plain torch all rows would go down all
+trees level by level, each level an array in memory."""
 
 import numpy as np
 
 from edgewise.neighborhood.jit import compiled
 
 
-def _walk(
+def _find_leaves(
     rows: np.ndarray,
-    feature: np.ndarray,
+    split_feature: np.ndarray,
     threshold: np.ndarray,
-    branches: np.ndarray,
+    children: np.ndarray,
     roots: np.ndarray,
     leaves: np.ndarray,
 ) -> None:
-    """`leaves[row, tree]` is where a walk from the root of the tree ends; a leaf leads to itself."""
+    """Writes the leaf that each row reaches to `leaves`, `(row, tree)`.
+
+    Args:
+        rows: `(row, feature)`.
+        split_feature, threshold: `(node)`, of all trees together. A row goes left where its feature is at most the
+            threshold, or NaN.
+        children: `(node, 2)`, left and right; of a leaf both are the leaf itself.
+        roots: `(tree)`.
+    """
     for row in range(len(rows)):
         for tree in range(len(roots)):
             node = roots[tree]
-            while branches[node, 0] != node:
-                goes_right = rows[row, feature[node]] > threshold[node]
-                node = branches[node, 1 if goes_right else 0]
+            while children[node, 0] != node:
+                goes_right = rows[row, split_feature[node]] > threshold[node]
+                node = children[node, 1 if goes_right else 0]
             leaves[row, tree] = node
 
 
-walk = compiled(_walk, nogil=True, error_model="numpy")
+find_leaves = compiled(_find_leaves, nogil=True)

@@ -84,9 +84,10 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
-        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
+        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
+            regressors alone: any other value is refused.
         huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+            linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -101,10 +102,12 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
-        coverage: The promised probability that a value lies within its interval.
+        coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
+            is refused.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
-            an ensemble each model then leaves out other groups. None is as the test rows differ.
+            an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
+            any other value is refused.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
         normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
@@ -252,9 +255,9 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             y: (edge) or (edge, target): class labels; None, NaN or an empty text is none, and −1 among whole numbers
                 with two or more other values. Edges without a label only carry messages. A Series or a DataFrame names
                 the targets.
-            edges: The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a
-                sparse matrix of SciPy, a row a receiver. They are taken as they are: give both ways where both are
-                meant.
+            edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
+                i. They are taken as they are: give both ways where both are meant.
             edge_features: (edge, feature), beside `edges`.
             sample_weight: (row): how much each row counts.
             validation: (row) True for the rows that choose the epoch and calibrate intervals; by default
@@ -318,7 +321,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             y: (row) or (row, target): what is true; missing as in `fit`.
             edges: As in `fit`.
             edge_features: As in `fit`.
-            nodes: (row, bool): the rows that count; all where None.
+            nodes: (row): True for the rows that are scored; None scores all.
             sample_weight: (row): how much each row counts.
         """
         return graph_rows.score_classes(
@@ -387,7 +390,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         return row_methods.status_of(self, _edges(), X, {"edges": edges, "edge_features": edge_features})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -458,7 +461,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
-        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
+        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
+            alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
@@ -610,9 +614,9 @@ class EdgeRegressor(RegressorMixin, Estimator):
                 is known of them.
             y: (edge) or (edge, target): numbers; NaN where there is none. Such edges only carry messages. A Series or a
                 DataFrame names the targets.
-            edges: The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a
-                sparse matrix of SciPy, a row a receiver. They are taken as they are: give both ways where both are
-                meant.
+            edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
+                i. They are taken as they are: give both ways where both are meant.
             edge_features: (edge, feature), beside `edges`.
             sample_weight: (row): how much each row counts.
             validation: (row) True for the rows that choose the epoch and calibrate intervals; by default
@@ -684,7 +688,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
             y: (row) or (row, target): what is true; missing as in `fit`.
             edges: As in `fit`.
             edge_features: As in `fit`.
-            nodes: (row, bool): the rows that count; all where None.
+            nodes: (row): True for the rows that are scored; None scores all.
             sample_weight: (row): how much each row counts.
         """
         return graph_rows.score_numbers(
@@ -753,7 +757,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
         return row_methods.status_of(self, _edges(), X, {"edges": edges, "edge_features": edge_features})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -807,9 +811,10 @@ class GraphClassifier(ClassifierMixin, Estimator):
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
-        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
+        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
+            regressors alone: any other value is refused.
         huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+            linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -824,10 +829,12 @@ class GraphClassifier(ClassifierMixin, Estimator):
             installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
-        coverage: The promised probability that a value lies within its interval.
+        coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
+            is refused.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
-            an ensemble each model then leaves out other groups. None is as the test rows differ.
+            an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
+            any other value is refused.
         attention_score: The score of two nodes, with model attention.
         normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
             edge_attention (sigmoid).
@@ -1080,7 +1087,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
         return row_methods.status_of(self, _graphs(), X, {"graph_features": graph_features})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -1149,7 +1156,8 @@ class GraphRegressor(RegressorMixin, Estimator):
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
-        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
+        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
+            alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
@@ -1408,7 +1416,7 @@ class GraphRegressor(RegressorMixin, Estimator):
         return row_methods.status_of(self, _graphs(), X, {"graph_features": graph_features})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -1465,9 +1473,10 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
-        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
+        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
+            regressors alone: any other value is refused.
         huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+            linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -1482,10 +1491,12 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
-        coverage: The promised probability that a value lies within its interval.
+        coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
+            is refused.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
-            an ensemble each model then leaves out other groups. None is as the test rows differ.
+            an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
+            any other value is refused.
         attention_score: The score of a pair of atoms; None is that of `model`, scaled_dot for attention.
         normalize: The normalization of the scores of a neighborhood.
         temperature: Temperature of softmax: 0 is hard, 1 soft, inf uniform.
@@ -1510,7 +1521,8 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         molecule_descriptors: Whether RDKit's descriptors of the whole molecule join the learned vectors, and the
             forest's features.
         bounds: The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
-            intervals stay between them. Without them predictions may lie anywhere.
+            intervals stay between them. Without them predictions may lie anywhere. For regressors alone: any other
+            value is refused.
         companions: What predicts beside the network from descriptors, counts of substructures and conditions, with the
             weight that predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for
             classes; none. Both learn from the validation rows, too, once these have judged them. By default numbers
@@ -1753,7 +1765,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         return row_methods.status_of(self, _molecules(), X, {"conditions": conditions})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -1825,7 +1837,8 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
-        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
+        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
+            alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
@@ -2098,7 +2111,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         return row_methods.status_of(self, _molecules(), X, {"conditions": conditions})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -2154,9 +2167,10 @@ class NodeClassifier(ClassifierMixin, Estimator):
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
-        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
+        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
+            regressors alone: any other value is refused.
         huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+            linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -2171,10 +2185,12 @@ class NodeClassifier(ClassifierMixin, Estimator):
             installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
-        coverage: The promised probability that a value lies within its interval.
+        coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
+            is refused.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
-            an ensemble each model then leaves out other groups. None is as the test rows differ.
+            an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
+            any other value is refused.
         attention_score: The score of two nodes, with model attention.
         normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
             edge_attention (sigmoid).
@@ -2328,9 +2344,9 @@ class NodeClassifier(ClassifierMixin, Estimator):
             y: (node) or (node, target): class labels. None, NaN or an empty text is a missing label. −1 among whole
                 numbers with two or more other values is none either, with a warning; with fewer it is a class, as in −1
                 and 1. Nodes without a label are part of the graph. A Series or a DataFrame names the targets.
-            edges: The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a
-                sparse matrix of SciPy, a row a receiver. They are taken as they are: give both ways where both are
-                meant.
+            edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
+                i. They are taken as they are: give both ways where both are meant.
             edge_features: (edge, feature), beside `edges`.
             node_types: (node): words or whole numbers, beside `edges`.
             edge_types: (edge): words or whole numbers, beside `edges`.
@@ -2426,7 +2442,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
             edge_features: As in `fit`.
             node_types: As in `fit`.
             edge_types: As in `fit`.
-            nodes: (row, bool): the rows that count; all where None.
+            nodes: (row): True for the rows that are scored; None scores all.
             sample_weight: (row): how much each row counts.
         """
         return graph_rows.score_classes(
@@ -2531,7 +2547,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
         )
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -2602,7 +2618,8 @@ class NodeRegressor(RegressorMixin, Estimator):
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
-        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
+        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
+            alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
@@ -2760,9 +2777,9 @@ class NodeRegressor(RegressorMixin, Estimator):
                 None where nothing is known of them.
             y: (node) or (node, target): numbers; NaN where there is none. Such nodes are part of the graph. A Series or
                 a DataFrame names the targets.
-            edges: The edges beside features of nodes: `Edges`, whole numbers (2, edge), sender above receiver, or a
-                sparse matrix of SciPy, a row a receiver. They are taken as they are: give both ways where both are
-                meant.
+            edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
+                i. They are taken as they are: give both ways where both are meant.
             edge_features: (edge, feature), beside `edges`.
             node_types: (node): words or whole numbers, beside `edges`.
             edge_types: (edge): words or whole numbers, beside `edges`.
@@ -2863,7 +2880,7 @@ class NodeRegressor(RegressorMixin, Estimator):
             edge_features: As in `fit`.
             node_types: As in `fit`.
             edge_types: As in `fit`.
-            nodes: (row, bool): the rows that count; all where None.
+            nodes: (row): True for the rows that are scored; None scores all.
             sample_weight: (row): how much each row counts.
         """
         return graph_rows.score_numbers(
@@ -2968,7 +2985,7 @@ class NodeRegressor(RegressorMixin, Estimator):
         )
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -3021,9 +3038,10 @@ class TextClassifier(ClassifierMixin, Estimator):
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
-        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
+        loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
+            regressors alone: any other value is refused.
         huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+            linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -3038,10 +3056,12 @@ class TextClassifier(ClassifierMixin, Estimator):
             installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
-        coverage: The promised probability that a value lies within its interval.
+        coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
+            is refused.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
-            an ensemble each model then leaves out other groups. None is as the test rows differ.
+            an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
+            any other value is refused.
         encoder: A transformer, or a recurrent network (lstm, gru, rnn) in both directions; `model` names it.
         word_dropout: The fraction of tokens that is replaced by the unknown token in each training step.
         head_dropout: Dropout of the vectors before the output layer, in training.
@@ -3281,7 +3301,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         return row_methods.status_of(self, _texts(), X, {})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -3349,7 +3369,8 @@ class TextRegressor(RegressorMixin, Estimator):
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
-        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
+        class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
+            alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval.
         calibration: How new rows will differ from the training rows, and so which rows calibrate the intervals: random
@@ -3592,7 +3613,7 @@ class TextRegressor(RegressorMixin, Estimator):
         return row_methods.status_of(self, _texts(), X, {})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -3689,7 +3710,7 @@ class LinkPredictor(Estimator):
 
     Attributes:
         trained_: The trained model.
-        metrics_: Its scores on the validation rows; of a run of the command line, those of all splits.
+        metrics_: Its scores on the splits that were scored.
         column_names_: The names of the columns of DataFrames, by argument.
         feature_names_in_: (column): those of X, where it was a DataFrame.
     """
@@ -3822,7 +3843,7 @@ class LinkPredictor(Estimator):
         """
         from edgewise.learn.estimators import links
 
-        extra_inputs = {"edges": y if edges is None else edges, "edge_features": edge_features}
+        extra_inputs = {"edges": state.one_of("fit", y=y, edges=edges), "edge_features": edge_features}
         links.fit(self, X, extra_inputs, splits=splits, sample_weight=sample_weight, validation=validation)
         return self
 
@@ -3950,7 +3971,7 @@ class LinkPredictor(Estimator):
         return links.fingerprint(self, graph, {"edges": edges, "edge_features": edge_features})
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -4036,7 +4057,7 @@ class Forecaster(Estimator):
 
     Attributes:
         trained_: The trained model.
-        metrics_: Its scores on the validation rows; of a run of the command line, those of all splits.
+        metrics_: Its scores on the splits that were scored.
         column_names_: The names of the columns of DataFrames, by argument.
         feature_names_in_: (column): those of X, where it was a DataFrame.
     """
@@ -4128,9 +4149,9 @@ class Forecaster(Estimator):
                 of a DataFrame name the nodes. A DatetimeIndex, or its `time_column`, has the times: rows are sorted by
                 them, and `gaps` says what happens to missing and repeated ones.
             y: The edges, as `edges`: a series is its own target.
-            edges: `Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix of SciPy, a row a
-                receiver; the other way of each is added where it is missing, unless `directed`. None where nodes are
-                alone, and for a `Series`, which has its own.
+            edges: `Edges`; whole numbers (2, edge), senders in the first row; or a sparse matrix of SciPy, whose entry
+                [i, j] is an edge from j to i. The other way of each is added where it is missing, unless `directed`.
+                None where nodes are alone, and for a `Series`, which has its own.
             sample_weight: Refused: all steps count the same.
             validation: Refused: validation and test are the last parts of the time, see `split_sizes`.
 
@@ -4140,7 +4161,8 @@ class Forecaster(Estimator):
         """
         from edgewise.learn.estimators import forecast
 
-        forecast.fit(self, X, y if edges is None else edges, sample_weight=sample_weight, validation=validation)
+        known_edges = state.one_of("fit", y=y, edges=edges)
+        forecast.fit(self, X, known_edges, sample_weight=sample_weight, validation=validation)
         return self
 
     def predict(self, X: "SeriesInput", edges: "EdgesInput | None" = None) -> Any:
@@ -4183,7 +4205,7 @@ class Forecaster(Estimator):
         return state.explain_item(self, forecast.SERIES, item)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -4268,7 +4290,7 @@ class DynamicsModel(Estimator):
 
     Attributes:
         trained_: The trained model.
-        metrics_: Its scores on the validation rows; of a run of the command line, those of all splits.
+        metrics_: Its scores on the splits that were scored.
         column_names_: The names of the columns of DataFrames, by argument.
         feature_names_in_: (column): those of X, where it was a DataFrame.
     """
@@ -4414,7 +4436,7 @@ class DynamicsModel(Estimator):
         return state.explain_item(self, motion.MOTION, item)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -4507,7 +4529,7 @@ class LanguageModel(Estimator):
 
     Attributes:
         trained_: The trained model.
-        metrics_: Its scores on the validation rows; of a run of the command line, those of all splits.
+        metrics_: Its scores on the splits that were scored.
         column_names_: The names of the columns of DataFrames, by argument.
         feature_names_in_: (column): those of X, where it was a DataFrame.
     """
@@ -4693,7 +4715,7 @@ class LanguageModel(Estimator):
         return state.explain_item(self, language.LANGUAGE, item, target=target, label=label, top=top, methods=methods)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -4788,7 +4810,7 @@ class Tagger(Estimator):
 
     Attributes:
         trained_: The trained model.
-        metrics_: Its scores on the validation rows; of a run of the command line, those of all splits.
+        metrics_: Its scores on the splits that were scored.
         column_names_: The names of the columns of DataFrames, by argument.
         feature_names_in_: (column): those of X, where it was a DataFrame.
     """
@@ -4961,7 +4983,7 @@ class Tagger(Estimator):
         return state.explain_item(self, tagging.TAGS, item, target=target, label=label, top=top, methods=methods)
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.
@@ -5063,7 +5085,7 @@ class Translator(Estimator):
 
     Attributes:
         trained_: The trained model.
-        metrics_: Its scores on the validation rows; of a run of the command line, those of all splits.
+        metrics_: Its scores on the splits that were scored.
         column_names_: The names of the columns of DataFrames, by argument.
         feature_names_in_: (column): those of X, where it was a DataFrame.
     """
@@ -5242,7 +5264,7 @@ class Translator(Estimator):
         )
 
     def save(self, folder: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Write the trained model to a folder that `load`, `edgewise predict`, `explain` and `serve` read.
+        """Write the trained model to a folder, which `load` and the commands of `edgewise` read.
 
         Args:
             folder: Where.

@@ -1,4 +1,4 @@
-"""What estimators over the nodes or edges of one graph do: a row without a target is part of the graph."""
+"""Methods that estimators of nodes and of edges share. A row without a target stays in the graph."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, object, ExtraInputs], Inputs]:
-    """What reads the rows of one graph: `GraphNodes` or `GraphEdges`, out of a graph or its parts."""
+    """Returns a function that reads the rows of one graph, of `rows_type`, from X and the parts beside it."""
 
     def inputs(estimator: Estimator, X: object, extra_inputs: ExtraInputs) -> Inputs:
         names: Names = getattr(estimator, "column_names_", {})
@@ -59,12 +59,13 @@ def scatter_targets(
 
 
 def names_of_graph(X: object) -> Names:
-    """The names of the features that the rows of a graph have."""
+    """The names of the columns of a graph, by argument."""
     return dict(X.column_names) if isinstance(X, GraphNodes) else {}
 
 
 def names_of_run(trained: "FittedTable[NodeEncoder] | FittedTable[EdgeEncoder]") -> Names:
-    """The names of the features of nodes that a run of the command line was trained on."""
+    """The names of the features of nodes that a run of the command line was trained on; none where some have no name,
+    as words have."""
     names = trained.columns.descriptors_columns
     return {"X": names} if len(names) == trained.encoder.on_graph.num_columns else {}
 
@@ -76,14 +77,14 @@ def row_to_explain(
 
     Args:
         estimator: The estimator.
-        adapter: How it uses its task.
+        adapter: Connects the estimator with its task.
         item: One row; or a graph, with `row`.
         row: Its number; a node of a graph with names by its name.
         name: What the argument is called.
         extra_inputs: The parts of a graph.
 
     Raises:
-        SettingError: The row is not said.
+        SettingError: No row is given.
     """
     inputs = adapter.inputs(estimator, item, without_none(extra_inputs))
     rows = inputs.graph_rows
@@ -99,7 +100,8 @@ def row_to_explain(
 
 
 def label_targets(row_noun: str) -> Callable[[object], EncodedTargets]:
-    """What encodes labels of the nodes or edges of a graph, some of which have none; −1 may stand for none."""
+    """Returns a function that encodes labels of nodes or edges; None, NaN, and −1 among other whole numbers mean that a
+    row has no label."""
 
     def encode(y: object) -> EncodedTargets:
         columns = label_columns(y)
@@ -129,6 +131,7 @@ def _most_probable(probabilities: np.ndarray, classes: np.ndarray) -> np.ndarray
     if not has_none.any():
         return labels
     if np.issubdtype(classes.dtype, np.integer) and -1 not in classes.tolist():
+        labels = labels.astype(np.int64) if np.issubdtype(labels.dtype, np.unsignedinteger) else labels
         labels[has_none] = -1
         return labels
     labels = labels.astype(object)
@@ -146,18 +149,23 @@ def score_classes(
     nodes: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> float:
-    """The share of the rows with a label whose class is predicted right; of several targets, all that are known.
+    """Accuracy over the rows with a label; of several targets, a row is right where all its known labels are.
 
-    Labels are missing as in `fit`; −1 is one where it is in `classes_`. Of `nodes` (row, bool), where that is given.
+    Labels are missing as in `fit`: among whole numbers −1 means none, unless `classes_` has it.
+
+    Args:
+        estimator, adapter, X, extra_inputs: As in `row_to_explain`.
+        y: (row) or (row, target).
+        nodes: (row, bool): the rows that count; all where None.
+        sample_weight: (row).
     """
-    refuse_single_text("nodes", nodes)
     columns, has_labels = label_columns(truth_of(estimator, adapter, X, y)), []
     for labels, classes in zip(columns, classes_of(estimator)):
         has_labels.append(has_label(labels))
         if np.issubdtype(labels.dtype, np.integer) and -1 not in classes.tolist():
             has_labels[-1] &= labels != -1
 
-    judged = np.any(has_labels, axis=0) & (True if nodes is None else np.asarray(nodes, dtype=bool))
+    judged = np.any(has_labels, axis=0) & _mask_of(nodes, len(columns[0]))
     if not judged.any():
         raise DataError("score: no row has a label; expected labels to compare with.")
     predicted = predict_classes(estimator, adapter, X, extra_inputs)
@@ -177,18 +185,34 @@ def score_numbers(
     nodes: ArrayLike | None,
     sample_weight: ArrayLike | None,
 ) -> float:
-    """R² over the rows with a target, of several targets the mean; of `nodes` (row, bool) where given."""
-    refuse_single_text("nodes", nodes)
+    """R² over the rows with a target, of several targets the mean; arguments are those of `score_classes`."""
     rows = adapter.inputs(estimator, X, without_none(extra_inputs)).graph_rows
     targets = as_numbers("y", truth_of(estimator, adapter, X, y))
-    predicted, values = numbers_of(estimator, adapter, rows, {})
+    predictions, values = numbers_of(estimator, adapter, rows, {})
     if len(targets) != len(values):
         count = plural(len(targets), "row")
         raise DataError(f"score: y has {count}, but there are {len(values)} {rows.row_noun}.")
 
-    judged = np.ones(len(values), dtype=bool) if nodes is None else np.asarray(nodes, dtype=bool)
-    statuses = [status for status, is_judged in zip(predicted.statuses, judged) if is_judged]
-    return r2(targets[judged], values[judged], statuses, _weights(sample_weight, judged))
+    targets = np.where(_mask_of(nodes, len(values)).reshape(-1, *[1] * (targets.ndim - 1)), targets, np.nan)
+    return r2(targets, values, predictions.statuses, sample_weight)
+
+
+def _mask_of(nodes: ArrayLike | None, num_rows: int) -> np.ndarray:
+    """Which rows count.
+
+    Raises:
+        DataError: `nodes` is not a mask of them.
+    """
+    refuse_single_text("nodes", nodes)
+    if nodes is None:
+        return np.ones(num_rows, dtype=bool)
+    mask = np.asarray(nodes)
+    if mask.dtype != bool or mask.shape != (num_rows,):
+        raise DataError(
+            f"score: nodes is {mask.dtype} of shape {mask.shape}; expected a mask, bool of shape ({num_rows},): True "
+            "for each row that counts."
+        )
+    return mask
 
 
 def _weights(sample_weight: ArrayLike | None, rows: np.ndarray) -> np.ndarray | None:

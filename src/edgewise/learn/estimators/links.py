@@ -49,6 +49,8 @@ def fit(
     refuse(estimator, sample_weight=(sample_weight, "all links count the same"))
     extra_inputs = without_none(extra_inputs)
     without_none({"splits": splits, "validation": validation})
+    if splits is not None and validation is not None:
+        raise SettingError("fit: splits and validation are both given; leave one out, splits has the validation links.")
     if validation is not None:
         splits = np.where(np.asarray(validation, dtype=bool), "val", "train")
     job = settings_of(estimator, LINKS)

@@ -5,7 +5,7 @@ import numpy as np
 from edgewise.learn.estimators.labels import r2
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train
-from edgewise.learn.readers.motion.motion import Moments, Motion
+from edgewise.learn.readers.motion.motion import Motion, MotionRows
 from edgewise.learn.tasks.motion import model
 from edgewise.learn.tasks.motion.forces import Rollout, roll_out
 from edgewise.learn.tasks.motion.task import TASK, prepared
@@ -32,7 +32,7 @@ def predict(estimator: Estimator, X: Motion, moment: int) -> np.ndarray:
     """(trajectory, body, space): where the bodies will be, or their accelerations."""
     rows = np.arange(len(X.positions))
     # Targets are not read, so that the last moments of a file can be predicted from.
-    return model.predict(estimator.trained, Moments(X, rows, np.full(len(rows), moment), 0))
+    return model.predict(estimator.trained, MotionRows(X, rows, np.full(len(rows), moment), 0))
 
 
 @naming_parameters
@@ -40,7 +40,7 @@ def score(estimator: Estimator, X: Motion, y: object, moment: int) -> float:
     """R² over all coordinates of one moment; the targets are by default what X has."""
     output, rows = estimator.trained.output, np.arange(len(X.positions))
     if y is None:
-        y = Moments(X, rows, np.full(len(rows), moment), output.ahead, output.quantity).targets
+        y = MotionRows(X, rows, np.full(len(rows), moment), output.ahead, output.quantity).targets
     predicted = predict(estimator, X, moment)
     return r2(np.asarray(y).ravel(), predicted.ravel(), ["ok"] * predicted.size)
 

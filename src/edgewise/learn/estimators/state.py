@@ -1,8 +1,8 @@
 """What every estimator holds: its trained model, its scores, the names of its columns; and how a folder holds it."""
 
+import json
 import os
 import sys
-import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,9 +11,8 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-import tomli_w
 
-from edgewise.errors import EdgewiseError, SettingError, UnsupportedError
+from edgewise.errors import EdgewiseError, RunFolderError, SettingError, UnsupportedError
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.learn.estimators.names import column_names, has_columns, one_row, series_name
@@ -36,12 +35,13 @@ from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.task import Prepared, Task
 from edgewise.learn.training.device import made_on_cpu, pick_device
 from edgewise.learn.training.document import read_part
-from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
+from edgewise.learn.training.folder import RunFolder
 
-PARAMETERS = "estimator"
-"""Where model.json holds the parameters of an estimator, as TOML, which has infinity."""
-COLUMN_NAMES = "column_names"
-"""Where it holds the names of the columns that an estimator was trained on, by the argument that has them."""
+PARAMETERS_KEY = "estimator"
+"""The key of model.json with the constructor parameters that are not the defaults, as text of Python's JSON, which has
+infinity."""
+COLUMN_NAMES_KEY = "column_names"
+"""The key of model.json with the names of the columns that an estimator was trained on, by argument."""
 PACKAGE = str(Path(__file__).parents[2]) + os.sep
 """The files of Edgewise, which no warning points to."""
 
@@ -57,14 +57,15 @@ class Estimator(BaseEstimator):
     """A model that scikit-learn can clone, search and put into a pipeline; the constructor stores its parameters."""
 
     model: str | None
+    """The name of the model."""
     device: str
+    """Where it is computed."""
     validation_size: float
-    """Parameters that all constructors have, or those of all estimators over rows."""
+    """The fraction of the rows that is held out for validation; of estimators over rows."""
     trained_: Any
     """What has been trained; there after `fit` or `load`, as all that ends in an underscore."""
     metrics_: JsonObject
-    """Its scores on the validation rows, and where the model was trained on files on all splits; empty where a folder
-    has none."""
+    """Its scores on the splits that were scored; empty where a folder has none."""
     column_names_: Names
     """The names of the columns that `fit` was given, by argument: `X`, `y` and those beside them."""
     feature_names_in_: np.ndarray
@@ -89,7 +90,7 @@ Trained = TypeVar("Trained", bound=Fitted)
 
 
 def no_names(trained: object) -> Names:
-    """The names of columns of a run whose files have none that an argument has."""
+    """No names of columns: what `Adapter.names_of_run` is by default."""
     return {}
 
 
@@ -102,7 +103,7 @@ class Adapter(Generic[Job, Trained]):
     placeholders: Mapping[str, object] = field(default_factory=lambda: {"data": ("the data",)})
     """Settings that a job needs and arrays do not have: names of files and columns."""
     names_of_run: Callable[[Trained], Names] = no_names
-    """The names of the columns that a run of the command line was trained on, by the argument that has them here."""
+    """From a run of `edgewise train`, the names of the columns of each argument of `fit`."""
 
 
 def settings_of(estimator: Estimator, adapter: Adapter[Job, Trained], **fixed: object) -> Job:
@@ -138,7 +139,7 @@ def explain_item(
     top: int | None = None,
     methods: Choice = None,
 ) -> Explanation:
-    """One item, explained by what opens run folders of the task for explanations.
+    """Explain the prediction for one item.
 
     Raises:
         SettingError: Unknown target, label or method.
@@ -163,14 +164,14 @@ def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: boo
         NotFittedError: There is none yet.
         RunFolderError: The folder holds a run, and `overwrite` is False; or a run cannot be written there.
     """
-    changed = {name: plain(value) for name, value in changed_values(estimator).items() if value is not None}
-    trained, parameters = estimator.trained, tomli_w.dumps(changed)
+    changed = {name: plain(value) for name, value in changed_values(estimator).items()}
+    trained, parameters = estimator.trained, json.dumps(changed)
     with RunFolder(Path(folder)).claimed(overwrite=overwrite) as claimed:
         claimed.begin()
         trained.save(claimed)
 
         names = getattr(estimator, "column_names_", {})
-        added = {PARAMETERS: parameters, **({COLUMN_NAMES: names} if names else {})}
+        added = {PARAMETERS_KEY: parameters, **({COLUMN_NAMES_KEY: names} if names else {})}
         claimed.write_model({**claimed.read_object("model.json"), **added})
 
 
@@ -195,24 +196,33 @@ def load(
     with made_on_cpu():
         trained = adapter.task.load(run)
     check(trained)
-    with corrupt_as_run_error(run.path):
-        estimator = kind(**_read_parameters(kind, run))
+    parameters = _read_parameters(kind, run)
+    try:
+        estimator = kind(**parameters)
+    except TypeError as error:
+        raise RunFolderError(f"{run.path}: the parameters of {kind.__name__} cannot be read: {error}.") from error
     estimator.trained_ = trained
     estimator.metrics_ = run.read_object("metrics.json") if run.is_finished else {}
 
     content = run.read_object("model.json")
-    names = read_part(dict[str, list[str]], content.get(COLUMN_NAMES, {}), COLUMN_NAMES, run.path / "model.json")
-    is_of_python = PARAMETERS in content
+    names = read_part(
+        dict[str, list[str]], content.get(COLUMN_NAMES_KEY, {}), COLUMN_NAMES_KEY, run.path / "model.json"
+    )
+    was_saved_from_python = PARAMETERS_KEY in content
     columns = {argument: tuple(listed) for argument, listed in names.items()}
-    set_names(estimator, columns if is_of_python else adapter.names_of_run(trained))
+    set_names(estimator, columns if was_saved_from_python else adapter.names_of_run(trained))
     return estimator
 
 
 def _read_parameters(kind: type[Estimator], run: RunFolder) -> JsonObject:
-    """The parameters of the estimator in a folder, or those that the settings of its command are."""
-    text = run.read_object("model.json").get(PARAMETERS)
+    """The constructor parameters in a folder; of a run of `edgewise train`, those that its settings stand for."""
+    text = run.read_object("model.json").get(PARAMETERS_KEY)
     if isinstance(text, str):
-        return tomllib.loads(text)
+        try:
+            parameters: JsonObject = json.loads(text)
+        except ValueError as error:
+            raise RunFolderError(f"{run.path}/model.json: {PARAMETERS_KEY} is damaged: {error}.") from error
+        return parameters
     return parameters_from_config(run.read_config(), parameters_of(kind)) if run.is_started else {}
 
 
@@ -245,6 +255,18 @@ def names_of(estimator: Estimator, argument: str) -> tuple[str, ...]:
     return names.get(argument, ())
 
 
+def one_of(method: str, **arguments: object) -> object:
+    """The one of two arguments with the same meaning that is given; None where neither is.
+
+    Raises:
+        SettingError: both are.
+    """
+    given = [name for name, value in arguments.items() if value is not None]
+    if len(given) > 1:
+        raise SettingError(f"{method}: {' and '.join(given)} are both given and mean the same; leave one out.")
+    return arguments[given[0]] if given else None
+
+
 def refuse(estimator: Estimator, **refused: tuple[object, str]) -> None:
     """Raise SettingError where `fit` is given an argument that an estimator cannot use; each comes with the reason."""
     for name, (value, reason) in refused.items():
@@ -258,7 +280,7 @@ def device_of(estimator: Estimator) -> str:
 
 
 def warn(estimator: Estimator, method: str, notes: Iterable[str]) -> None:
-    """Warn of what the command line says in the same place, in the words of Python."""
+    """Issue the notes of the command line as warnings of Python, with parameters in place of flags."""
     for note in notes:
         text = without_flags(note.removeprefix("warning: "), parameters_of(type(estimator)))
         warn_caller(f"{method}: {text}.")
@@ -270,7 +292,7 @@ def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:
 
 
 def _levels_to_caller() -> int:
-    """How many frames above `warn_caller` the first one outside Edgewise is."""
+    """The `stacklevel`, for a warning that `warn_caller` issues, of the first frame outside Edgewise."""
     frame: FrameType | None = sys._getframe(2)
     level = 2
     while frame is not None and frame.f_code.co_filename.startswith(PACKAGE) and frame.f_back is not None:

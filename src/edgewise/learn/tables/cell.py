@@ -25,7 +25,7 @@ try:
     import pyarrow as pa
     import pyarrow.compute
 except ImportError as error:
-    raise MissingExtraError("pyarrow", "molecules") from error
+    raise MissingExtraError("pyarrow", "train") from error
 
 Texts: TypeAlias = Any
 """A column of cells: of a table, an array of pyarrow, or a list of texts. Of numbers by their type no text is made."""

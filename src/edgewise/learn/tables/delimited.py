@@ -21,7 +21,7 @@ try:
     import pyarrow as pa
     from pyarrow import csv as arrow_csv
 except ImportError as error:
-    raise MissingExtraError("pyarrow", "molecules") from error
+    raise MissingExtraError("pyarrow", "train") from error
 
 Part: TypeAlias = tuple["pa.Table", np.ndarray]
 """Some rows, and the line of the file on which each begins."""

@@ -130,7 +130,8 @@ def target_notes(
     """
     notes = []
     for column, name in zip(targets.T[:MAX_SHOWN], names):
-        present = column[~np.isnan(column)]
+        is_unknown = np.isnan(column)
+        present = column[~is_unknown] if is_unknown.any() else column
         if name not in classes:
             is_whole_number = len(present) > 0 and bool((present == np.floor(present)).all())
             remedy = "; for classes: --task-type multiclass" if is_whole_number else ""

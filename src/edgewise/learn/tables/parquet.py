@@ -13,22 +13,25 @@ from edgewise.learn.tables.options import current_limits
 try:
     import pandas as pd
 except ImportError as error:
-    raise MissingExtraError("pandas", "molecules") from error
+    raise MissingExtraError("pandas", "train") from error
 try:
     import pyarrow as pa
     from pyarrow import parquet
 except ImportError as error:
-    raise MissingExtraError("pyarrow", "molecules") from error
+    raise MissingExtraError("pyarrow", "train") from error
 
-UNREADABLE = (pa.ArrowException, OSError, ValueError, OverflowError)
-"""Errors of damaged files; names and texts in them are not always UTF-8."""
+READ_ERRORS = (pa.ArrowException, OSError, ValueError, OverflowError)
+"""What pyarrow raises for damaged files; ValueError is for texts that are not UTF-8."""
 _ROWS_AT_ONCE = 2**13
-_BUFFER = 2**20
-"""Bytes of a column that are read at once where a file is read part by part."""
+"""Rows of a part, where a file is read part by part."""
+_BUFFER_BYTES = 2**20
+"""Bytes of a column that are read at once then."""
+_HEADER_LINE, _FIRST_ROW_LINE = 1, 2
+"""Rows are counted as the lines of a CSV file with a header, so that messages agree."""
 
 
 class ParquetTable:
-    """A Parquet file whose description was read.
+    """A Parquet file, of which the schema and the number of rows have been read.
 
     Args:
         name: the path as it was given.
@@ -44,12 +47,12 @@ class ParquetTable:
                 content = parquet.ParquetFile(file)
                 self.header, self.num_rows = content.schema_arrow.names, content.metadata.num_rows
                 size = file.seek(0, io.SEEK_END)
-        except UNREADABLE as error:
+        except READ_ERRORS as error:
             raise self._unreadable(error) from error
-        limits.check_columns(name, 1, len(self.header))
+        limits.check_columns(name, _HEADER_LINE, len(self.header))
         # Each cell is an offset of eight bytes, and a text.
         limits.check_unpacked(name, size, 8 * self.num_rows * len(self.header))
-        check_header(name, self.header, 1)
+        check_header(name, self.header, _HEADER_LINE)
 
     def whole(self) -> Part:
         """All rows at once, as texts."""
@@ -58,7 +61,7 @@ class ParquetTable:
 
     def parts(self) -> Iterator[Part]:
         """The same rows some at a time."""
-        return self._texts(self.typed_batches(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER))
+        return self._texts(self.typed_batches(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER_BYTES))
 
     def _texts(self, parts: Iterator[tuple["pa.RecordBatch", np.ndarray]]) -> Iterator[Part]:
         return ((pa.table([as_texts(column) for column in batch], self.header), lines) for batch, lines in parts)
@@ -82,10 +85,10 @@ class ParquetTable:
                 content = parquet.ParquetFile(file, buffer_size=buffer_size)
                 for batch in content.iter_batches(batch_size=batch_size, columns=columns):
                     batch.validate(full=True)
-                    yield batch, np.arange(num_rows + 2, num_rows + 2 + len(batch))
+                    yield batch, _FIRST_ROW_LINE + np.arange(num_rows, num_rows + len(batch))
                     num_rows += len(batch)
-        except UNREADABLE as error:
-            raise self._unreadable(error, f" behind row {num_rows:,}" if num_rows else "") from error
+        except READ_ERRORS as error:
+            raise self._unreadable(error, f" after row {num_rows:,}" if num_rows else "") from error
         if num_rows != self.num_rows:
             raise DataError(
                 f"{self.name}: the file is damaged, it declares {plural(self.num_rows, 'row')}, but holds {num_rows:,}."
@@ -96,8 +99,9 @@ class ParquetTable:
         return DataError(f"{self.name}: it is named .parquet, but cannot be read{place} ({reason}).")
 
 
-class TypedColumns:
-    """The columns of a Parquet file with their types, for a table of its rows that is written as Parquet, too.
+class TypeRestorer:
+    """Gives columns of a Parquet file that were read as text their types again, for a table that is written as Parquet
+    too.
 
     Args:
         name: the path as it was given.
@@ -108,20 +112,18 @@ class TypedColumns:
         self._waiting: list[pa.RecordBatch] = []
         self._typed: frozenset[str] | None = None
 
-    def restored(self, frame: pd.DataFrame) -> "pa.Table":
-        """The next rows of the file as a table, columns of the file among its texts as they are there.
+    def with_types(self, frame: pd.DataFrame) -> "pa.Table":
+        """The rows of a table with the values and types of the file in each column that has the same texts there.
+
+        Called for one part of the table after the other, in the order of the file; the first decides which columns
+        are those of the file.
 
         Raises:
             DataError: the file has changed since it was read.
         """
         table, rows = pa.Table.from_pandas(frame, preserve_index=False), self._next(len(frame))
-        same = [
-            name
-            for name in table.column_names
-            if name in rows.column_names
-            and pa.concat_arrays([as_texts(chunk) for chunk in rows[name].chunks] or [pa.array([], pa.large_string())])
-            .to_pylist() == table[name].cast(pa.large_string()).to_pylist()
-        ]  # fmt: skip
+        shared = [name for name in table.column_names if name in rows.column_names]
+        same = [name for name in shared if _texts_of(rows[name]) == table[name].cast(pa.large_string()).to_pylist()]
         if self._typed is None:
             self._typed = frozenset(same)
 
@@ -140,3 +142,8 @@ class TypedColumns:
         rows = pa.Table.from_batches(self._waiting) if self._waiting else pa.table({})
         self._waiting = rows.slice(count).to_batches()
         return rows.slice(0, count)
+
+
+def _texts_of(column: "pa.ChunkedArray") -> list[str | None]:
+    """The cells of a column as texts."""
+    return [text for chunk in column.chunks for text in as_texts(chunk).to_pylist()]

@@ -131,7 +131,8 @@ class TaskSettings(Generic[S]):
         Raises:
             SettingError: A name is not known, or a value is not allowed.
         """
-        run, groups = split_by_owner(self, {**self.usual, **plain(config)}, source)
+        values = with_numbers_of_task(self.run_type, {**self.usual, **plain(config)})
+        run, groups = split_by_owner(self, values, source)
         derived = self.derive(run, groups)
         others = {name: group_with(self.run_type, name, groups[name]) for name in groups if name not in derived}
         return self.run_type(**{**run, **others, **derived})
@@ -146,6 +147,17 @@ class TaskSettings(Generic[S]):
     def task_type(self) -> str | None:
         """The one value of `--task-type` that this task has; None where it is about the targets of a table."""
         return self.task_types[0] if len(self.task_types) == 1 else None
+
+
+def with_numbers_of_task(run_type: type[RunSettings], values: Values) -> Values:
+    """Settings without epochs and batch size where these are None, a number that fits the data, and the task has
+    one."""
+    defaults = next((default_of(field) for field in fields(run_type) if field.name == "train"), None)
+    is_left_out = {
+        name: name in values and values[name] is None and getattr(defaults, name, None) is not None
+        for name in ("epochs", "batch_size")
+    }
+    return {name: value for name, value in values.items() if not is_left_out.get(name)}
 
 
 def group_with(run_type: type[RunSettings], name: str, changes: Values) -> Any:

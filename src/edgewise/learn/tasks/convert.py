@@ -8,7 +8,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
 
-from edgewise.errors import DataError, RunFolderError, plural
+from edgewise.errors import DataError, RunFolderError
 from edgewise.learn.files import write_bytes
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.pretrained import bert, gpt2
@@ -31,7 +31,7 @@ def from_checkpoint(folder: Path) -> Trained:
     Raises:
         DataError: a file is missing or damaged, or the configuration is of a model that ours cannot be.
     """
-    weights, config = folder / "model.safetensors", read_json(folder / "config.json")
+    weights, config = folder / "model.safetensors", _json(folder / "config.json")
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if not isinstance(config, dict) or model_type not in MODEL_TYPES:
         raise DataError(
@@ -53,22 +53,35 @@ def from_checkpoint(folder: Path) -> Trained:
         trained = language.from_network(tokenizer, gpt2.model_of(config, tensors), has_end=has_end)
 
     num_tokens = trained.encoder.num_tokens
-    if len(tokenizer) > num_tokens:
-        raise DataError(f"{folder}: the tokenizer has {plural(len(tokenizer), 'token')}, the model {num_tokens:,}.")
+    if tokenizer.largest >= num_tokens:
+        raise DataError(
+            f"{folder}: the tokenizer has token {tokenizer.largest:,}, but the model {num_tokens:,} tokens."
+        )
     return trained
 
 
+def _json(path: Path) -> object:
+    try:
+        return read_json(path)
+    except RunFolderError as error:
+        raise DataError(str(error)) from error
+
+
 def _tokenizer(folder: Path) -> Tokenizer:
-    tokenizer, vocabulary, merges, pieces = (
+    """The tokenizer of a checkpoint, from those of its files that are there."""
+    tokenizer_file, vocabulary, merges, pieces = (
         folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt", "vocab.txt")
     )
-    if tokenizer.is_file():
-        return Tokenizer.from_json(tokenizer.read_text("utf-8"))
+    if tokenizer_file.is_file():
+        try:
+            return Tokenizer.from_json(tokenizer_file.read_text("utf-8"))
+        except (DataError, ValueError) as error:
+            raise DataError(f"{tokenizer_file} cannot be read: {error}") from error
     if vocabulary.is_file() and merges.is_file():
         return Tokenizer.from_pairs(str(vocabulary), str(merges))
     if pieces.is_file():
         path = folder / "tokenizer_config.json"
-        config = read_json(path) if path.is_file() else {}
+        config = _json(path) if path.is_file() else {}
         choices = config if isinstance(config, dict) else {}
         return Tokenizer.from_word_pieces(
             str(pieces), lowercase=choices.get("do_lower_case", True), strip_accents=choices.get("strip_accents")

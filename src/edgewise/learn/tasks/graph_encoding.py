@@ -132,10 +132,10 @@ class GraphEncoding:
         """
         settings, positions = self.settings, None
         if settings.has_positions:
-            from edgewise.learn.readers.graphs.position import positions_of
+            from edgewise.learn.readers.graphs.position import cached_positions
 
             counts = settings.laplacian_positions, settings.random_walk_positions
-            positions = positions_of(messages, nodes.shape[0], *counts)
+            positions = cached_positions(messages, nodes.shape[0], *counts)
         graph = graph_of(self.scaled(nodes, edges, types), messages, settings.has_loops, positions)
         if settings.is_extended:
             graph = extended(graph, settings)

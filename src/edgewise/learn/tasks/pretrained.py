@@ -1,34 +1,42 @@
-"""What reads texts, out of the flags: a transformer, a recurrent network, or the model of a masked run; and how long
-it is trained."""
+"""The choice of the encoder of a text from the settings: a transformer, a recurrent network, or the model of a masked
+run; and of how long it is trained."""
 
 import math
 from dataclasses import dataclass, replace
 from typing import TypeVar, get_args
 
 from edgewise.errors import SettingError
-from edgewise.learn.networks.text_settings import CONFIGURATIONS, EncoderName, ReaderSettings, TransformerSettings
+from edgewise.learn.networks.text_settings import (
+    CONFIGURATIONS,
+    EncoderName,
+    ReaderSettings,
+    TextSettings,
+    TransformerSettings,
+)
 from edgewise.learn.settings import Values
 from edgewise.learn.training.settings import TrainSettings
 
-PRETRAINED = ("edgewise masked model", 1)
-"""The kind of run that can be a start, and its newest format."""
+PRETRAINED_FORMAT = ("edgewise masked model", 1)
+"""The kind of run whose model can be trained on, and its newest format."""
 READERS = (*get_args(EncoderName), *CONFIGURATIONS)
 """What `--model` may name."""
-RECURRENT = ("num_layers", "num_heads", "model_dim", "context", "dropout")
-"""The sizes that a recurrent network has too."""
-MIN_STEPS, EPOCHS = 400, 4
-"""Much text is read so many times; a little until so many steps are done."""
+RECURRENT_SIZES = ("num_layers", "model_dim", "context", "dropout")
+"""The fields of `TransformerSettings` that a recurrent encoder has too."""
+MIN_STEPS = 400
+"""Training takes at least this many steps, however little text there is."""
+MIN_EPOCHS = 4
+"""All text is read at least this many times."""
 Reader = TypeVar("Reader", bound=ReaderSettings)
 
 
 @dataclass(frozen=True)
 class PretrainedDocument:
-    """What a start must know of model.json."""
+    """The part of model.json that is read of a model that is trained on."""
 
     settings: TransformerSettings
 
 
-def choose_reader(
+def choose_encoder(
     reader_type: type[Reader],
     default_sizes: TransformerSettings,
     model_name: str | None,
@@ -36,12 +44,12 @@ def choose_reader(
     sizes: Values,
     pretrained: str | None,
 ) -> tuple[Reader, TransformerSettings]:
-    """What reads, and its sizes.
+    """The choices around an encoder, which name it, and its sizes.
 
     Args:
         reader_type: The dataclass of the choices around it.
         default_sizes: The sizes by default.
-        model_name: The value of `--model`: a recurrent network, or one of `CONFIGURATIONS`.
+        model_name: The value of `--model`, one of `READERS`; None is a transformer, or the model of `pretrained`.
         choices: The fields of `reader_type` that the user sets.
         sizes: The sizes that the user sets.
         pretrained: The folder of a masked run, which brings its own sizes.
@@ -55,21 +63,23 @@ def choose_reader(
     elif model_name is not None and model_name not in CONFIGURATIONS:
         raise SettingError(f"--model is {model_name!r}; to read texts expected one of {', '.join(READERS)}.")
 
-    reader, start = reader_type(**choices), CONFIGURATIONS.get(model_name or "", default_sizes)
+    reader, own_sizes = reader_type(**choices), CONFIGURATIONS.get(model_name or "", default_sizes)
     if reader.encoder != "transformer":
+        has_heads = isinstance(reader, TextSettings) and reader.readout == "attention"
+        known_sizes = (*RECURRENT_SIZES, "num_heads") if has_heads else RECURRENT_SIZES
         for name, value in sizes.items():
-            if name not in RECURRENT and value != getattr(default_sizes, name):
+            if name not in known_sizes and value != getattr(default_sizes, name):
                 flag = f"--{name.replace('_', '-')}"
                 raise SettingError(f"{flag} belongs to transformers; the {reader.encoder} has no such choice.")
     if pretrained:
-        start = pretrained_settings(pretrained, model_name, reader)
+        own_sizes = pretrained_settings(pretrained, model_name, reader)
         for name, value in sizes.items():
-            if name != "dropout" and value != getattr(start, name):
+            if name != "dropout" and value != getattr(own_sizes, name):
                 raise SettingError(
                     f"--{name.replace('_', '-')} is {value}, but the model of {pretrained} has "
-                    f"{getattr(start, name)}; leave it out."
+                    f"{getattr(own_sizes, name)}; leave it out."
                 )
-    return reader, replace(start, **sizes)
+    return reader, replace(own_sizes, **sizes)
 
 
 def pretrained_settings(path: str, model_name: str | None, reader: ReaderSettings) -> TransformerSettings:
@@ -81,10 +91,10 @@ def pretrained_settings(path: str, model_name: str | None, reader: ReaderSetting
     """
     if model_name is not None or reader.encoder != "transformer":
         raise SettingError(f"--pretrained {path} brings its own model; leave out --model.")
-    return transformer_of(path, *PRETRAINED)
+    return read_transformer_settings(path, *PRETRAINED_FORMAT)
 
 
-def transformer_of(path: str, kind: str, version: int) -> TransformerSettings:
+def read_transformer_settings(path: str, kind: str, version: int) -> TransformerSettings:
     """The sizes of the transformer of a finished run.
 
     Args:
@@ -103,9 +113,9 @@ def transformer_of(path: str, kind: str, version: int) -> TransformerSettings:
     return read_document(PretrainedDocument, content, folder.path / "model.json").settings
 
 
-def scheduled(train: TrainSettings, num_rows: int) -> TrainSettings:
-    """The recipe with a batch size, and a number of epochs that fits the training rows."""
+def with_schedule(train: TrainSettings, num_rows: int) -> TrainSettings:
+    """The settings of a training with a batch size, and a number of epochs that fits the training rows."""
     batch_size = train.batch_size or 64
     steps = math.ceil(num_rows / batch_size)
-    epochs = train.epochs or max(EPOCHS, math.ceil(MIN_STEPS / steps))
+    epochs = train.epochs or max(MIN_EPOCHS, math.ceil(MIN_STEPS / steps))
     return replace(train, batch_size=batch_size, epochs=epochs)

@@ -51,17 +51,17 @@ class Estimate:
         """Raise SettingError where the training does not fit."""
         if self.available is not None and self.needed > self.available:
             raise SettingError(
-                f"the training needs about {size(self.needed)} of memory ({size(self.states)} for the optimizer and "
-                f"copies of the weights, {size(self.activations)} for the activations of a step), but only "
-                f"{size(self.available)} are available. Take a smaller --batch-size (where a step does not read the "
-                "whole graph; for nodes, --fanouts 15 10 samples it), --model-dim or --num-layers, or go on anyway "
-                "with --no-memory-check."
+                f"the training needs about {in_bytes(self.needed)} of memory ({in_bytes(self.states)} for the "
+                f"optimizer and copies of the weights, {in_bytes(self.activations)} for the activations of a step), "
+                f"but only {in_bytes(self.available)} are available. Take a smaller --batch-size (where a step does "
+                "not read the whole graph; for nodes, --fanouts 15 10 samples it), --model-dim or --num-layers, or go "
+                "on anyway with --no-memory-check."
             )
 
     def line(self, num_train: int, num_val: int, epochs: int) -> str:
         """The estimate in a line, for the numbers of batches of an epoch."""
-        of = "" if self.available is None else f" of {size(self.available)} available"
-        text = f"estimate: {size(self.needed)} of memory{of}"
+        of = "" if self.available is None else f" of {in_bytes(self.available)} available"
+        text = f"estimate: {in_bytes(self.needed)} of memory{of}"
         if self.step_seconds is None:
             return text
         epoch = self.step_seconds * (num_train + VALIDATED * num_val)
@@ -237,7 +237,7 @@ def prepared(
     return estimate
 
 
-def size(count: int) -> str:
+def in_bytes(count: int) -> str:
     """Bytes in a readable unit."""
     for unit, name in ((1e9, "GB"), (1e6, "MB")):
         if count >= unit:

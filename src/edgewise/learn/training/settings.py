@@ -56,9 +56,9 @@ class TrainSettings:
     """The recipe of one training: AdamW, warm-up and cosine decay, clipped gradients, averaged weights."""
 
     epochs: int | None = setting(None, at_least=1, aliases=("num-epochs", "num-train-epochs"))
-    """Passes over the training rows; None is a number that fits the table."""
+    """Passes over the training rows; None is a number that fits the data."""
     batch_size: int | None = setting(None, at_least=1, aliases=("per-device-train-batch-size",))
-    """Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the table."""
+    """Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the data."""
     optimizer: str = setting("adamw", choices=OPTIMIZERS)
     """adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their squares does."""
     learning_rate: float = setting(2e-3, above=0, below=math.inf, aliases=("lr", "max-lr"))
@@ -70,11 +70,11 @@ class TrainSettings:
     weight_decay: float = setting(5e-2, at_least=0)
     """Weight decay of the matrices; vectors (biases, norms) have none."""
     second_moment_decay: float = setting(0.99, at_least=0, below=1, aliases=("beta2", "adam-beta2"))
-    """How slowly AdamW's estimate of the squared gradient follows (its second beta)."""
+    """The decay rate of the running mean of squared gradients (Adam's second beta)."""
     clip_norm: float = setting(1.0, at_least=0, aliases=("grad-clip", "max-grad-norm"))
     """The gradient is scaled down to this norm where it is larger; 0 switches it off."""
     ema_decay: float = setting(0.995, at_least=0, below=1)
-    """How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging off."""
+    """The decay of the exponential moving average of the weights; 0 switches averaging off."""
     eval_steps: int | None = setting(None, at_least=1, aliases=("eval-interval", "val-check-interval"))
     """Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience and the
     choice of the best weights then count validations, and the number of steps is rounded up to a whole number of them.
@@ -84,7 +84,8 @@ class TrainSettings:
     loss_function: str = setting("huber", choices=tuple(OUTPUTS))
     """The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy)."""
     huber_width: float = setting(0.25, above=0)
-    """Errors smaller than this, in standard deviations of the target, count squared; larger ones linearly."""
+    """The delta of the Huber loss: errors below it, in standard deviations of the target, count squared, larger ones
+    linearly."""
     checkpoint: str | None = setting(None, choices=CHECKPOINTS)
     """Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else last."""
     seed: int = setting(0, at_least=0)

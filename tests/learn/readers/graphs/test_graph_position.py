@@ -9,7 +9,7 @@ import torch
 from edgewise import Edges, SettingError, ShapeError
 from edgewise.learn.readers.graphs import position as graph_position
 from edgewise.learn.readers.graphs.edges import EdgeList
-from edgewise.learn.readers.graphs.position import laplacian_positions, positions_of, random_walk_positions
+from edgewise.learn.readers.graphs.position import cached_positions, laplacian_positions, random_walk_positions
 from edgewise.neighborhood import expander_edges
 from graph_cases import GRAPH, NONE, OTHER, packed, shuffled
 
@@ -140,11 +140,11 @@ def test_nodes_in_another_order_take_their_positions_along(place):
 
 def test_both_side_by_side():
     edges = EdgeList(GRAPH.senders.numpy(), GRAPH.receivers.numpy(), np.zeros((8, 0), dtype=np.float32))
-    both = positions_of(edges, 6, 2, 3)
+    both = cached_positions(edges, 6, 2, 3)
     assert torch.equal(both, torch.cat([laplacian_positions(GRAPH, 2), random_walk_positions(GRAPH, 3)], 1))
-    assert positions_of(edges, 6, 2, 3) is both, "computed once"
-    assert positions_of(edges, 6, 0, 3).shape == (6, 3)
-    assert positions_of(edges, 6, 2, 0).shape == (6, 2)
+    assert cached_positions(edges, 6, 2, 3) is both, "computed once"
+    assert cached_positions(edges, 6, 0, 3).shape == (6, 3)
+    assert cached_positions(edges, 6, 2, 0).shape == (6, 2)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from edgewise.cli.simulate import archive
 from edgewise.errors import DataError, SettingError
 from edgewise.learn.readers.motion.dynamics import SYSTEMS, differences, integrate, system_of
-from edgewise.learn.readers.motion.motion import Moments, read_motion, split_moments
+from edgewise.learn.readers.motion.motion import MotionRows, read_motion, split_moments
 from edgewise.learn.readers.motion.motion import motion_of as without_file
 
 RANDOM = np.random.default_rng(0)
@@ -34,7 +34,7 @@ def test_a_batch_by_hand(tmp_path):
     motion = motion_of(tmp_path)
     assert motion.charges.shape == (10, 3, 2)
     assert motion.units == {"time": "day"}
-    batch = Moments(motion, np.array([4, 7]), np.array([1, 0]), 3).batch(np.array([1, 0]))
+    batch = MotionRows(motion, np.array([4, 7]), np.array([1, 0]), 3).batch(np.array([1, 0]))
     for first, trajectory, moment in ((0, 7, 0), (3, 4, 1)):
         rows = slice(first, first + 3)
         np.testing.assert_array_equal(batch.positions[rows], motion.positions[trajectory, moment])
@@ -69,7 +69,7 @@ def test_what_forces_are_counted_in(tmp_path):
     ]:
         motion = motion_of(tmp_path, **change)
         np.testing.assert_allclose(motion.strengths, expected, rtol=1e-6)
-        batch = Moments(motion, np.array([4]), np.array([1]), 0, "accelerations").batch(np.array([0]))
+        batch = MotionRows(motion, np.array([4]), np.array([1]), 0, "accelerations").batch(np.array([0]))
         senders, receivers = motion.pairs
         np.testing.assert_allclose(batch.couplings[:, 0], expected[4, receivers, senders], rtol=1e-6)
 

@@ -367,14 +367,16 @@ def merge_sums(key_parts, value_parts, hubs, hub_slots, to_keys, to_values, F: t
     first, last = tl.load(hub_slots + hub), tl.load(hub_slots + hub + 1)
     row = tl.load(hubs + hub) + tl.full((1,), 0, tl.int32)
     if key_parts is not None:
-        d_key = tl.full((1, F.heads * F.key_width), 0.0, tl.float32)
-        for at in range(first, last, F.block):
-            slot = at + tl.arange(0, F.block)
-            d_key += over_edges(gathered(key_parts, slot, slot < last, group, F.key_dim, F.key_width, F), 1)
-        put(to_keys, row, row >= 0, group, d_key, F.key_dim, F.key_width, F)
+        merge_parts(key_parts, first, last, to_keys, row, group, F.key_dim, F.key_width, F)
     if value_parts is not None:
-        d_value = tl.full((1, F.heads * F.value_width), 0.0, tl.float32)
-        for at in range(first, last, F.block):
-            slot = at + tl.arange(0, F.block)
-            d_value += over_edges(gathered(value_parts, slot, slot < last, group, F.value_dim, F.value_width, F), 1)
-        put(to_values, row, row >= 0, group, d_value, F.value_dim, F.value_width, F)
+        merge_parts(value_parts, first, last, to_values, row, group, F.value_dim, F.value_width, F)
+
+
+@triton.jit
+def merge_parts(parts, first, last, to, row, group, DIM: tl.constexpr, WIDTH: tl.constexpr, F: tl.constexpr):
+    """The sum of the parts in the slots first to last, into a row; F.block of them at once."""
+    total = tl.full((1, F.heads * WIDTH), 0.0, tl.float32)
+    for at in range(first, last, F.block):
+        slot = at + tl.arange(0, F.block)
+        total += over_edges(gathered(parts, slot, slot < last, group, DIM, WIDTH, F), 1)
+    put(to, row, row >= 0, group, total, DIM, WIDTH, F)

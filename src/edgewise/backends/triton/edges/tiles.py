@@ -235,7 +235,7 @@ def chunk_of(chunks, first, F: tl.constexpr):
     chunk = first + tl.arange(0, F.rows)
     slot = tl.load(chunks.slots + chunk)
     row, begin, end = tl.load(chunks.rows + chunk), tl.load(chunks.starts + chunk), tl.load(chunks.stops + chunk)
-    return row, begin, end, slot, slot > -2
+    return row, begin, end, slot, slot > -2  # which is NO_ROW of work.py: kernels read no globals
 
 
 @triton.jit

@@ -1,8 +1,8 @@
 """Positional encodings of nodes: eigenvectors of the Laplacian, and return probabilities of random walks.
 
 Both see the graph as undirected and simple: i and j are joined where there is an edge from either to the other; loops,
-repeated edges, and features of edges are left out. Each connected part is seen by itself, so that graphs
-side by side get the positions that each would get alone. A node without neighbors gets zeros.
+repeated edges, and features of edges are left out. Each connected component is seen by itself, so that graphs side by
+side get the positions that each would get alone. A node without neighbors gets zeros.
 """
 
 from functools import lru_cache
@@ -26,20 +26,21 @@ except ModuleNotFoundError as error:
     raise MissingExtraError("scipy", "train") from error
 
 DENSE_NODES = 512
-"""The largest component whose eigenvectors are computed from a dense matrix."""
+"""Connected components of at most this size are computed from a dense matrix; larger ones only where about half of
+their eigenvectors are wanted."""
 BLOCK_NUMBERS = 1 << 22
-"""The largest block of a power of the walk matrix, in numbers."""
+"""Numbers of the largest block of columns of a power of the adjacency matrix."""
 NEARLY = 1 - 1e-6
-"""A number that is so much of the largest is the largest, whatever rounding made of both."""
+"""Numbers above this share of the largest are as large as it, so that rounding does not choose a sign."""
 
 
 def laplacian_positions(edges: Edges, num_positions: int) -> Float32[Tensor, " node position"]:
-    """The slowest waves on the graph, at each node: eigenvectors of the Laplacian, from the smallest eigenvalue on.
+    """The eigenvectors of the normalized graph Laplacian with the smallest eigenvalues above 0.
 
         L = I − D^−½ A D^−½,   L φ_k = λ_k φ_k,   0 = λ_0 < λ_1 ≤ λ_2 ≤ …;   node i gets √n (φ_1i, φ_2i, …, φ_Ki)
 
     Nodes that are near each other get similar numbers. φ_0, which depends only on the number of neighbors, is left out;
-    the factor √n, n the nodes of the connected part, makes the mean of the squares of each position 1 there.
+    the factor √n, n the nodes of the connected component, makes the mean of the squares of each position 1 there.
 
     φ and −φ are both eigenvectors. Here the largest number of each is positive (of several, that of the first node), so
     that a graph always gets the same positions. Signs mean nothing: flip them at random in training, as `GraphPosition`
@@ -47,30 +48,30 @@ def laplacian_positions(edges: Edges, num_positions: int) -> Float32[Tensor, " n
 
     Args:
         edges: the graph; directions, loops and repetitions are left out.
-        num_positions: K. A connected part of n nodes has n − 1; further ones are 0.
+        num_positions: K. A connected component of n nodes has n − 1; further ones are 0.
 
     Raises:
         SettingError: K is not positive.
         ShapeError: senders and receivers are different nodes.
 
-    Cost: O(n³) for a connected part of at most 512 nodes; for larger ones some hundred products of A with a vector
-    (Lanczos' iteration), or, where they do not suffice, as on a long road, a factorization of L.
+    Cost: O(n³) for a component of at most 512 nodes, or where K is about n / 2; else some hundred products of A with a
+    vector (Lanczos' iteration), or, where they do not suffice, as on a long road, a factorization of L.
     Source: Belkin & Niyogi 2003; Dwivedi & Bresson 2021, where signs are flipped in training; the factor √n is ours.
 
     >>> laplacian_positions(Edges([0, 1], [1, 2], 3, 3), 2)[:, 1]
     tensor([-0.8660,  1.2247, -0.8660])
     """
     _check("laplacian_positions", "num_positions", num_positions, edges)
-    step = _symmetric_step(edges)
-    num_parts, part = connected_components(step, directed=False)
-    order = np.argsort(part, kind="stable")
-    step, bounds = step[order][:, order], np.searchsorted(part[order], np.arange(num_parts + 1))
+    adjacency = _normalized_adjacency(edges)
+    num_components, component = connected_components(adjacency, directed=False)
+    order = np.argsort(component, kind="stable")
+    adjacency, bounds = adjacency[order][:, order], np.searchsorted(component[order], np.arange(num_components + 1))
 
     positions = np.zeros((edges.num_senders, num_positions), dtype=np.float32)
     for begin, end in pairwise(bounds):
         if end - begin > 1:
-            waves = _slowest(step[begin:end, begin:end], num_positions) * np.sqrt(end - begin)
-            positions[order[begin:end], : waves.shape[1]] = waves
+            vectors = _smallest_eigenvectors(adjacency[begin:end, begin:end], num_positions) * np.sqrt(end - begin)
+            positions[order[begin:end], : vectors.shape[1]] = vectors
 
     return torch.from_numpy(positions)
 
@@ -99,32 +100,34 @@ def random_walk_positions(edges: Edges, num_steps: int) -> Float32[Tensor, " nod
     tensor([0.5000, 1.0000, 0.5000])
     """
     _check("random_walk_positions", "num_steps", num_steps, edges)
-    # S = D^−½ A D^−½ has the diagonals of D^−1 A in all its powers, and is symmetric: (S^{a+b})_ii = S^a_i · S^b_i.
-    step, num_nodes = _symmetric_step(edges), edges.num_senders
+    # All powers of S = D^−½ A D^−½ have the diagonal of those of D^−1 A. S is symmetric, (S^{a+b})_ii = S^a_i · S^b_i,
+    # so that each product gives two of them.
+    adjacency, num_nodes = _normalized_adjacency(edges), edges.num_senders
     positions = np.zeros((num_nodes, num_steps), dtype=np.float32)
     width = max(1, BLOCK_NUMBERS // max(1, num_nodes))
 
-    starts = eye_array(num_nodes, format="csc")
+    identity = eye_array(num_nodes, format="csc")
     for begin in range(0, num_nodes, width):
-        here = slice(begin, begin + width)
-        behind = starts[:, here]
-        for time in range(0, num_steps, 2):
-            ahead = step @ behind
-            if isinstance(ahead, sparray) and ahead.nnz > 0.1 * ahead.shape[0] * ahead.shape[1]:
-                ahead, behind = ahead.toarray(), behind.toarray()
-            positions[here, time] = (behind * ahead).sum(0)
-            if time + 1 < num_steps:
-                positions[here, time + 1] = (ahead * ahead).sum(0)
-            behind = ahead
+        columns = slice(begin, begin + width)
+        power = identity[:, columns]
+        for step in range(0, num_steps, 2):
+            next_power = adjacency @ power
+            if isinstance(next_power, sparray) and next_power.nnz > 0.1 * next_power.shape[0] * next_power.shape[1]:
+                next_power, power = next_power.toarray(), power.toarray()
+            positions[columns, step] = (power * next_power).sum(0)
+            if step + 1 < num_steps:
+                positions[columns, step + 1] = (next_power * next_power).sum(0)
+            power = next_power
 
     return torch.from_numpy(positions)
 
 
 @lru_cache(maxsize=1)
-def positions_of(
+def cached_positions(
     edges: EdgeList, num_nodes: int, num_laplacian: int, num_random_walk: int
 ) -> Float32[Tensor, " node position"]:
-    """Both encodings of a graph as it was read, see `both_positions`; cached for the last graph."""
+    """Both encodings of a graph as it was read, see `both_positions`; kept for the last graph: do not write
+    to them."""
     graph = Edges(torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers), num_nodes, num_nodes)
     with stage("positions of nodes in the graph"):
         return both_positions(graph, num_laplacian, num_random_walk)
@@ -148,7 +151,7 @@ def _check(owner: str, name: str, count: int, edges: Edges) -> None:
         )
 
 
-def _symmetric_step(edges: Edges) -> csr_array:
+def _normalized_adjacency(edges: Edges) -> csr_array:
     """D^−½ A D^−½ of the undirected graph without loops."""
     senders, receivers = edges.senders.cpu().numpy(), edges.receivers.cpu().numpy()
     apart = senders != receivers
@@ -162,23 +165,24 @@ def _symmetric_step(edges: Edges) -> csr_array:
     return csr_array(roots @ adjacency @ roots)
 
 
-def _slowest(step: csr_array, num_positions: int) -> np.ndarray:
-    """Eigenvectors of I − S with the smallest eigenvalues but the first, (node, position), S connected."""
-    size = step.shape[0]
+def _smallest_eigenvectors(adjacency: csr_array, num_positions: int) -> np.ndarray:
+    """Eigenvectors of I − S with the smallest eigenvalues but the first, (node, position), where S is a connected
+    graph."""
+    size = adjacency.shape[0]
     count = min(num_positions, size - 1)
     if size <= DENSE_NODES or count + 1 >= size // 2:
-        values, vectors = np.linalg.eigh(step.toarray())
+        values, vectors = np.linalg.eigh(adjacency.toarray())
         values = -values
     else:
         start = np.random.default_rng(0).random(size)
         try:  # the largest of S, which only takes products with it
-            values, vectors = eigsh(step, count + 1, which="LA", v0=start, tol=1e-9, maxiter=100)
+            values, vectors = eigsh(adjacency, count + 1, which="LA", v0=start, tol=1e-9, maxiter=100)
             values = -values
         except ArpackNoConvergence:  # the eigenvalues are too close to each other; those of the inverse are not
-            laplacian = (eye_array(size) - step).tocsc()
+            laplacian = (eye_array(size) - adjacency).tocsc()
             values, vectors = eigsh(laplacian, count + 1, sigma=-1e-3, which="LM", v0=start)
 
-    waves = vectors[:, np.argsort(values, kind="stable")[1 : count + 1]]
-    sizes = np.abs(waves)
+    vectors = vectors[:, np.argsort(values, kind="stable")[1 : count + 1]]
+    sizes = np.abs(vectors)
     first = (sizes >= NEARLY * sizes.max(0)).argmax(0)
-    return waves * np.sign(waves[first, np.arange(count)])
+    return vectors * np.sign(vectors[first, np.arange(count)])

@@ -81,8 +81,8 @@ class Motion:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
-    """Moments to predict from: each row is a trajectory and a moment. The target is the moment `horizon` later, or the
+class MotionRows:
+    """What is predicted from: each row is a trajectory and a moment. The target is the moment `horizon` later, or the
     accelerations of the moment itself."""
 
     motion: Motion
@@ -283,7 +283,7 @@ def split_moments(
     quantity: Quantity = "positions",
     *,
     every_start: bool = False,
-) -> dict[str, Moments]:
+) -> dict[str, MotionRows]:
     """Training, validation and test moments: whole trajectories drawn at random, or, of one, stretches of its time.
 
     Args:
@@ -333,7 +333,7 @@ def split_moments(
         ]
 
     return {
-        part: Moments(motion, trajectory.astype(np.int64), moment.astype(np.int64), horizon, quantity)
+        part: MotionRows(motion, trajectory.astype(np.int64), moment.astype(np.int64), horizon, quantity)
         for part, (trajectory, moment) in zip(("train", "val", "test"), rows_of_splits, strict=True)
     }
 

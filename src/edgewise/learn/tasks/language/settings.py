@@ -11,7 +11,7 @@ from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSet
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes
-from edgewise.learn.tasks.pretrained import transformer_of
+from edgewise.learn.tasks.pretrained import read_transformer_settings
 from edgewise.learn.training.settings import TrainSettings, usual_threads
 
 RECIPE = TrainSettings(
@@ -88,7 +88,7 @@ def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
         return {"model": replace(named_model(name, TransformerSettings(), "a text"), **groups["model"])}
     if name is not None:
         raise SettingError(f"--pretrained {pretrained} brings its own model; leave out --model.")
-    model = sizes_to_fine_tune(pretrained, transformer_of(pretrained, FORMAT, 1), groups["model"])
+    model = sizes_to_fine_tune(pretrained, read_transformer_settings(pretrained, FORMAT, 1), groups["model"])
     return {"model": model, "train": replace(RECIPE, **{"learning_rate": FINE_TUNING_RATE, **groups["train"]})}
 
 

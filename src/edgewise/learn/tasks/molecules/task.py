@@ -65,13 +65,13 @@ def steps_of(num_rows: int, num_molecules: int, *, is_classification: bool, has_
 
 def check_memory_of_gaussian_process(num_rows: int) -> None:
     """Raise SettingError where the covariance of so many rows does not fit into memory, before the training starts."""
-    from edgewise.learn.training.estimate import size
+    from edgewise.learn.training.estimate import in_bytes
 
     needed, available = 8 * num_rows**2, available_memory()
     if available is not None and needed > available:
         raise SettingError(
-            f"the Gaussian process beside the network needs {size(needed)} of memory for the covariance of "
-            f"{num_rows:,} rows, but only {size(available)} are available. Leave it out with --companions none, or "
+            f"the Gaussian process beside the network needs {in_bytes(needed)} of memory for the covariance of "
+            f"{num_rows:,} rows, but only {in_bytes(available)} are available. Leave it out with --companions none, or "
             "go on anyway with --no-memory-check."
         )
 

@@ -13,7 +13,7 @@ from edgewise.errors import SettingError, plural
 from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
-from edgewise.learn.readers.motion.motion import Moments, Motion
+from edgewise.learn.readers.motion.motion import Motion, MotionRows
 from edgewise.learn.tasks.motion.model import FittedMotion, predict
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
@@ -25,7 +25,7 @@ MAX_TRAJECTORIES = 20
 NUM_DISTANCES, NUM_STRETCHES = 60, 5
 """Distances at which a force is read off, and stretches of them whose slopes are compared."""
 MAX_ROWS = 2000
-"""Moments out of which distances are taken."""
+"""Rows out of which distances are taken."""
 
 TableOfCells = tuple[list[str], list[list[object]]]
 """A header and rows."""
@@ -107,7 +107,7 @@ def accelerations_of(fitted: FittedMotion, motion: Motion, trajectories: np.ndar
     """The accelerations that a model predicts for these bodies, in the unit of the file and in double precision."""
     fitted.encoder.check_motion(motion)
     model, output = copy.deepcopy(fitted.model).double().eval(), fitted.output
-    moments = Moments(motion, trajectories, np.zeros(len(trajectories), dtype=np.int64), 0, "accelerations")
+    moments = MotionRows(motion, trajectories, np.zeros(len(trajectories), dtype=np.int64), 0, "accelerations")
     batch = output.transform(moments.batch(np.arange(len(trajectories)), with_targets=False))
     batch = replace(batch, charges=batch.charges.double(), couplings=batch.couplings.double())
     length, time = output.units.length, output.units.time
@@ -171,7 +171,7 @@ def finite(value: float | np.floating) -> float | None:
     return float(value) if np.isfinite(value) else None
 
 
-def write_rollout(fitted: FittedMotion, test: Moments, folder: RunFolder) -> JsonObject:
+def write_rollout(fitted: FittedMotion, test: MotionRows, folder: RunFolder) -> JsonObject:
     """Rolls out test trajectories by the learned accelerations, from their first moment on; how far they end from where
     the bodies went. rollout.npz has what a file of trajectories has, and the true positions and velocities."""
     motion, moment = test.motion, int(test.moment.min())
@@ -241,7 +241,7 @@ def exponent(distances: np.ndarray, pulls: np.ndarray) -> dict[str, float] | Non
     return {"exponent": float(np.polyfit(x, y, 1)[0]), "plus_minus": float(np.std(slopes, ddof=1))}
 
 
-def read_off(fitted: FittedMotion, moments: Moments) -> PairPull | None:
+def read_off(fitted: FittedMotion, moments: MotionRows) -> PairPull | None:
     """The pull between the two bodies that the law couples most, over the distances of the training moments.
 
     Returns:
@@ -265,7 +265,7 @@ def read_off(fitted: FittedMotion, moments: Moments) -> PairPull | None:
         motion.names[receiver],
         motion.names[sender],
         distances,
-        predict(fitted, Moments(bodies, np.arange(count), np.zeros(count, dtype=np.int64), 0))[:, 0, 0],
+        predict(fitted, MotionRows(bodies, np.arange(count), np.zeros(count, dtype=np.int64), 0))[:, 0, 0],
         None if law is None else law(positions[:, 0].astype(np.float64))[0][:, 0, 0],
     )
 
@@ -279,7 +279,7 @@ def strongest_pair(motion: Motion) -> tuple[int, int, int]:
     return int(receiver), int(sender), int(trajectory)
 
 
-def learned_distances(moments: Moments) -> np.ndarray | None:
+def learned_distances(moments: MotionRows) -> np.ndarray | None:
     """Distances that were learned from: of each body from those whose coupling is at least half of its largest one,
     without the nearest and the farthest percent; None where nothing is coupled."""
     rows = np.unique(np.linspace(0, len(moments.moment) - 1, MAX_ROWS).astype(int))

@@ -1,5 +1,6 @@
-"""What predicts moving bodies: the sizes of the network, what its numbers mean, and the predictions."""
+"""How moving bodies are predicted: the sizes of the network, the scales of its inputs and outputs, and predictions."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
@@ -11,32 +12,32 @@ from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.dynamics import dynamics_model
 from edgewise.learn.networks.time_settings import DynamicsSettings, TargetQuantity
-from edgewise.learn.readers.motion.motion import Moments, Motion, require_masses
+from edgewise.learn.readers.motion.motion import Motion, MotionRows, require_masses
 from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE
 from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
 from edgewise.learn.training.loss import RelativeLoss, TargetLoss
 
-MOMENTS_PER_BATCH = 500
-"""Moments that are computed together where no gradient is needed."""
+ROWS_PER_BATCH = 500
+"""Rows that are computed together where no gradient is needed."""
 
 
 @dataclass(frozen=True)
 class Units:
-    """What the network takes for 1, so that its numbers are neither large nor small; one number for all axes, since the
-    network is to turn with its inputs."""
+    """The scales that normalize inputs and outputs of the network. All axes share one, so that the network can be
+    equivariant to rotations."""
 
     length: float
     """The spread of positions."""
     time: float
-    """From the moment that is read to the predicted one; for accelerations, what makes the spread of them 1, together
-    with `length`."""
+    """The duration of the first `horizon` steps; for accelerations, chosen so that their root mean square is 1."""
     charges: tuple[float, ...]
-    """The largest of each number that is known of a body."""
+    """The largest of each number that is known of a body; the first is its mass."""
     coupling: float
-    """The largest number that is known of a pair."""
+    """The largest number that is known of a pair; for accelerations, the largest strength of a pair divided by the mass
+    of the receiver, in units of the largest mass."""
 
     @classmethod
-    def fit(cls, moments: Moments) -> Self:
+    def fit(cls, moments: MotionRows) -> Self:
         """Those of the training moments.
 
         Raises:
@@ -54,8 +55,8 @@ class Units:
         else:
             acceleration = float(np.sqrt((moments.targets.astype(np.float64) ** 2).mean()))
             time = (spread / acceleration) ** 0.5 if acceleration else 1.0
-            # The largest pull of one body on another, by the mass of the other, is counted 1.
-            masses = motion.masses[trajectories] / charges[0]
+            largest_mass = charges[0]  # the first number of a body is its mass
+            masses = motion.masses[trajectories] / largest_mass
             coupling = (np.abs(motion.strengths[trajectories]) / masses[..., None]).max()
 
         units = cls(spread, time or 1.0, tuple(float(largest) or 1.0 for largest in charges), float(coupling) or 1.0)
@@ -70,13 +71,14 @@ class Units:
 
 
 @dataclass(frozen=True)
-class Trajectory:
-    """Where bodies will be `ahead` moments later, or how they are accelerated: value = unit · output."""
+class MotionOutput:
+    """How outputs of the network become predictions, which are positions `ahead` time steps later, or accelerations:
+    prediction = unit · output."""
 
     units: Units
-    """What the network takes for 1."""
+    """The scales of inputs and outputs."""
     ahead: int
-    """How many moments ahead positions are predicted; 0 for accelerations."""
+    """How many time steps ahead positions are predicted; 0 for accelerations."""
 
     @property
     def quantity(self) -> TargetQuantity:
@@ -102,12 +104,12 @@ class Trajectory:
         )
 
     def loss(self, settings: DynamicsRunSettings) -> RelativeLoss:
-        """What is minimized: errors in the unit of each body."""
+        """What is minimized: errors of positions; of accelerations, errors relative to the scale of each body."""
         return RelativeLoss(TargetLoss("regression", settings.train.loss_function, settings.train.huber_width))
 
-    def metrics(self, predicted: np.ndarray, moments: Moments) -> dict[str, float]:
-        """The mean squared error of a coordinate; the mean distance from where a body really is; for accelerations, the
-        root of the mean squared error relative to the mean acceleration of the body.
+    def metrics(self, predicted: np.ndarray, moments: MotionRows) -> dict[str, float]:
+        """The mean squared error of a coordinate; and the mean distance from where a body really is, or, for
+        accelerations, the root of the mean squared error in units of the body's `error_scale`.
 
         Args:
             predicted: `(row, body, space)`.
@@ -120,7 +122,7 @@ class Trajectory:
             return {"mse": mean_square, "relative": float(np.sqrt((relative**2).mean()))}
         return {"mse": mean_square, "distance": float(np.sqrt((errors**2).sum(-1)).mean())}
 
-    def baselines(self, moments: Moments) -> dict[str, np.ndarray]:
+    def baselines(self, moments: MotionRows) -> dict[str, np.ndarray]:
         """The simplest predictions: bodies stay, or go straight on; as accelerations, that nothing pulls them."""
         motion, rows = moments.motion, (moments.trajectory, moments.moment)
         if not self.ahead:
@@ -134,22 +136,24 @@ class Trajectory:
         if self.ahead < 0:
             raise DataError(f"ahead is {self.ahead}; expected 0 or more.")
         units = self.units
-        if min(units.length, units.time, units.coupling, *units.charges) <= 0:
-            raise DataError("units: expected numbers above 0.")
+        if not all(0 < unit < math.inf for unit in (units.length, units.time, units.coupling, *units.charges)):
+            raise DataError("units: expected finite numbers above 0.")
 
 
 @dataclass(frozen=True)
 class BodyEncoder:
-    """What the training trajectories fixed of the network: its layers and sizes."""
+    """The settings of the network, and the sizes that the training trajectories gave it. Networks take bodies as they
+    are, and `MotionOutput` scales them."""
 
     settings: DynamicsSettings
     """The layers."""
     sizes: tuple[int, int]
-    """Dimensions of the space, and numbers that are known of a body."""
+    """Dimensions of the space, and how many numbers are known of a body."""
 
-    def new_network(self, output: Trajectory) -> nn.Module:
-        """A network over all pairs of bodies."""
-        return dynamics_model(*self.sizes, 1, self.settings)
+    def new_network(self, output: MotionOutput) -> nn.Module:
+        """A network over all pairs of bodies, of each of which one number is known; the same for every `output`."""
+        space_dim, num_charges = self.sizes
+        return dynamics_model(space_dim, num_charges, 1, self.settings)
 
     def check_motion(self, motion: Motion) -> None:
         """Raise an error unless these bodies are like those of the training.
@@ -167,7 +171,7 @@ class BodyEncoder:
         if self.settings.target_quantity == "accelerations":
             require_masses(motion)
 
-    def check(self, output: Trajectory) -> None:
+    def check(self, output: MotionOutput) -> None:
         """Raise DataError unless the fields fit each other."""
         space_dim, num_charges = self.sizes
         if space_dim < 1 or num_charges != len(output.units.charges):
@@ -176,10 +180,10 @@ class BodyEncoder:
             raise DataError(f"ahead is {output.ahead}, but target_quantity is {self.settings.target_quantity}.")
 
 
-FittedMotion: TypeAlias = Fitted[BodyEncoder, Trajectory]
+FittedMotion: TypeAlias = Fitted[BodyEncoder, MotionOutput]
 
 
-def predict(fitted: FittedMotion, moments: Moments, device: str = "cpu") -> np.ndarray:
+def predict(fitted: FittedMotion, moments: MotionRows, device: str = "cpu") -> np.ndarray:
     """`(row, body, space)`: where the bodies of each row will be, or their accelerations, in the unit of the file.
 
     Raises:
@@ -193,7 +197,7 @@ def predict(fitted: FittedMotion, moments: Moments, device: str = "cpu") -> np.n
     def batch(rows: np.ndarray) -> BodyBatch:
         return output.transform(moments.batch(rows, with_targets=False))
 
-    outputs = network_outputs(fitted, batch, len(moments.moment), MOMENTS_PER_BATCH, device)
+    outputs = network_outputs(fitted, batch, len(moments.moment), ROWS_PER_BATCH, device)
     _, _, num_bodies, space_dim = moments.motion.positions.shape
     values = [values_of_batch * output.unit for values_of_batch in outputs]
     return np.concatenate([np.zeros((0, space_dim)), *values]).reshape(-1, num_bodies, space_dim)

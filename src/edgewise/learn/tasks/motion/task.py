@@ -10,7 +10,7 @@ import numpy as np
 from edgewise.errors import DataError, plural
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
-from edgewise.learn.readers.motion.motion import Moments, Motion, read_motion, split_moments
+from edgewise.learn.readers.motion.motion import Motion, MotionRows, read_motion, split_moments
 from edgewise.learn.tasks.motion.forces import (
     TableOfCells,
     lines_of_force,
@@ -20,10 +20,10 @@ from edgewise.learn.tasks.motion.forces import (
     write_rollout,
 )
 from edgewise.learn.tasks.motion.model import (
-    MOMENTS_PER_BATCH,
+    ROWS_PER_BATCH,
     BodyEncoder,
     FittedMotion,
-    Trajectory,
+    MotionOutput,
     Units,
     predict,
 )
@@ -42,9 +42,9 @@ LACKS = {
 }
 """What is assumed where a file does not say."""
 
-load = partial(FittedMotion.load, format=SETTINGS.format, encoder=BodyEncoder, output=Trajectory)
+load = partial(FittedMotion.load, format=SETTINGS.format, encoder=BodyEncoder, output=MotionOutput)
 """Reads the model of a run folder."""
-PreparedMotion: TypeAlias = Prepared[DynamicsRunSettings, Motion, dict[str, Moments], FittedMotion]
+PreparedMotion: TypeAlias = Prepared[DynamicsRunSettings, Motion, dict[str, MotionRows], FittedMotion]
 """Trajectories that are read; the moments of each split."""
 
 
@@ -65,7 +65,7 @@ def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion |
         raise DataError(f"{motion.source}: no moment is left for training.")
 
     encoder = BodyEncoder(settings.model, (motion.positions.shape[-1], motion.charges.shape[-1]))
-    output = Trajectory(Units.fit(splits["train"]), settings.horizon)
+    output = MotionOutput(Units.fit(splits["train"]), settings.horizon)
     fitted = FittedMotion(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
     return Prepared(settings, motion, splits, fitted, rows)
@@ -78,7 +78,7 @@ def loader(prepared: PreparedMotion, split: str, batch_size: int, seed: int | No
         scaled: BodyBatch = output.transform(moments.batch(rows))
         return scaled
 
-    size = batch_size if split == "train" else MOMENTS_PER_BATCH
+    size = batch_size if split == "train" else ROWS_PER_BATCH
     return RowLoader(np.arange(len(moments.moment)), batch, size, seed)
 
 
@@ -158,7 +158,7 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     motion = read_motion(request.data)
     num_trajectories, num_times = motion.positions.shape[:2]
     rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
-    values = predict(fitted, Moments(motion, *rows, 0), pick_device(request.device))
+    values = predict(fitted, MotionRows(motion, *rows, 0), pick_device(request.device))
 
     quantity, ahead = fitted.output.quantity, fitted.output.ahead
     content: dict[str, Any] = {f"{quantity}_pred": values.reshape(motion.positions.shape).astype(np.float32)}
@@ -172,7 +172,7 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     return buffer.getvalue(), f"{quantity} {when} each of {plural(num_times, 'moment')} of {trajectories}"
 
 
-def predicted_table(moments: Moments, predicted: np.ndarray) -> TableOfCells:
+def predicted_table(moments: MotionRows, predicted: np.ndarray) -> TableOfCells:
     """A row for each body of each moment: the targets and the predictions."""
     start = "" if moments.quantity == "positions" else "a"
     header = [f"{start}{axis}{end}" for end in ("", "_pred") for axis in axes(moments)]
@@ -185,7 +185,7 @@ def predicted_table(moments: Moments, predicted: np.ndarray) -> TableOfCells:
     return ["trajectory", "moment", "body", *header], cells
 
 
-def axes(moments: Moments) -> list[str]:
+def axes(moments: MotionRows) -> list[str]:
     """x, y, z, or numbers where there are more."""
     count = moments.motion.positions.shape[-1]
     return list("xyz"[:count]) if count <= 3 else [f"x{number}" for number in range(count)]

@@ -20,7 +20,7 @@ from edgewise.learn.progress import counted, note
 from edgewise.learn.readers.texts.tags import KEYS, SentenceChunk, TaggedSentences, chunks_of, names_of, read_tagged
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.cell import OK
-from edgewise.learn.tasks.pretrained import scheduled
+from edgewise.learn.tasks.pretrained import with_schedule
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
 from edgewise.learn.tasks.scores import ScoreTable, by_own_name, score_table
 from edgewise.learn.tasks.tagging.settings import SETTINGS, TaggingRunSettings
@@ -203,7 +203,7 @@ def prepared(
     output = Tags(tuple(tags), usual, names_of(settings.text_columns, settings.target_columns))
     fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=output)
 
-    settings = replace(settings, train=scheduled(settings.train, len(splits["train"])))
+    settings = replace(settings, train=with_schedule(settings.train, len(splits["train"])))
     rows = {split: split_rows.tolist() for split, split_rows in splits.items()}
     return Prepared(settings, sentences, splits, fitted, rows, sentences.rejected)
 

@@ -9,7 +9,7 @@ from edgewise.learn.networks.text_settings import TextSettings, TransformerSetti
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
-from edgewise.learn.tasks.pretrained import READERS, choose_reader
+from edgewise.learn.tasks.pretrained import READERS, choose_encoder
 from edgewise.learn.tasks.table_settings import TableRunSettings, check_companions
 from edgewise.learn.training.settings import TrainSettings, usual_threads
 
@@ -58,7 +58,7 @@ class TextRunSettings(TableRunSettings):
 def reader_of(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
     named, pretrained = run.get("model"), run.get("pretrained")
-    text, model = choose_reader(TextSettings, MODEL, named, groups["text"], groups["model"], pretrained)
+    text, model = choose_encoder(TextSettings, MODEL, named, groups["text"], groups["model"], pretrained)
     usual = RECIPE if text.encoder == "transformer" else replace(RECIPE, learning_rate=RECURRENT_RATE)
     return {"text": text, "model": model, "train": replace(usual, **groups["train"])}
 

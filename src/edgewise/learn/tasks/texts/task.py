@@ -16,7 +16,7 @@ from edgewise.learn.tables.mapped import keys_of
 from edgewise.learn.tables.read import Cells, TableChunks
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.chunks import CutCells, Tally
-from edgewise.learn.tasks.pretrained import scheduled
+from edgewise.learn.tasks.pretrained import with_schedule
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of
@@ -41,7 +41,7 @@ def resolved(settings: TextRunSettings, data: TextData, splits: Splits) -> TextR
         model = replace(model, num_segments=max(num_columns, model.num_segments))
     chosen = (WORD_COUNTS,) if settings.companions is None else settings.companions
     companions = tuple(name for name in chosen if name != "none")
-    return replace(settings, model=model, train=scheduled(settings.train, len(splits.train)), companions=companions)
+    return replace(settings, model=model, train=with_schedule(settings.train, len(splits.train)), companions=companions)
 
 
 def encode(settings: TextRunSettings, data: TextData, splits: Splits) -> tuple[TextEncoder, Targets]:

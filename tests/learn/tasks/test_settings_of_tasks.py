@@ -1,0 +1,22 @@
+"""Settings of all tasks: what None stands for."""
+
+import pytest
+
+from edgewise.learn.tasks.config import default_of, fields, with_numbers_of_task
+from edgewise.learn.tasks.registry import names, settings_of
+
+
+@pytest.mark.parametrize("name", names())
+def test_none_is_the_number_of_the_task_or_one_that_the_task_chooses(name):
+    run_type = settings_of(name).run_type
+    train = default_of(next(field for field in fields(run_type) if field.name == "train"))
+    kept = with_numbers_of_task(run_type, {"epochs": None, "batch_size": None, "patience": None, "data": ("x",)})
+    chosen_by_task = [name for name in ("epochs", "batch_size") if getattr(train, name) is None]
+    assert list(kept) == [*chosen_by_task, "patience", "data"]
+    # A language model counts steps, and a step over one graph sees all of it.
+    by_task = {
+        "molecules": ["epochs", "batch_size"], "graphs": ["epochs", "batch_size"],
+        "texts": ["epochs"], "tagging": ["epochs"], "language": ["epochs"],
+        "nodes": ["batch_size"], "edges": ["batch_size"], "links": ["batch_size"],
+    }  # fmt: skip
+    assert chosen_by_task == by_task.get(name, [])
