@@ -67,27 +67,26 @@ class EdgeClassifier(ClassifierMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly. For regressors alone: any other value is refused.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -429,26 +428,25 @@ class EdgeRegressor(RegressorMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -794,27 +792,26 @@ class GraphClassifier(ClassifierMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly. For regressors alone: any other value is refused.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -1124,26 +1121,25 @@ class GraphRegressor(RegressorMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -1456,27 +1452,26 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
             and bonds. None is edge_attention where numbers are learned from 1,000 molecules or more and no setting of
             attention among atoms is given, else attention.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly. For regressors alone: any other value is refused.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -1805,26 +1800,25 @@ class MoleculeRegressor(RegressorMixin, Estimator):
             bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
             and bonds. None is edge_attention where numbers are learned from 1,000 molecules or more and no setting of
             attention among atoms is given, else attention.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -2150,27 +2144,26 @@ class NodeClassifier(ClassifierMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly. For regressors alone: any other value is refused.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -2586,26 +2579,25 @@ class NodeRegressor(RegressorMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -3021,27 +3013,26 @@ class TextClassifier(ClassifierMixin, Estimator):
 
     Args:
         model: The model by its name, such as lstm, gpt2 or bert.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly. For regressors alone: any other value is refused.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly. For regressors alone: any other value is refused.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -3337,26 +3328,25 @@ class TextRegressor(RegressorMixin, Estimator):
 
     Args:
         model: The model by its name, such as lstm, gpt2 or bert.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -3669,26 +3659,25 @@ class LinkPredictor(Estimator):
         aggregation: How model sage joins the neighbors of a node.
         decoder: dot, their dot product; hadamard_mlp, a network on their elementwise product; bilinear, a learned
             matrix between them.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -4017,26 +4006,25 @@ class Forecaster(Estimator):
         context: Steps that the model reads.
         horizon: Steps that the model predicts.
         period: Steps of one cycle, such as those of a day; the model then reads the place of each step in the cycle.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -4249,26 +4237,25 @@ class DynamicsModel(Estimator):
             bodies.
         num_layers: Rounds of messages; forces has one.
         model_dim: Size of a body's vector, and of a message.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -4488,26 +4475,25 @@ class LanguageModel(Estimator):
         dropout: Dropout of embeddings, of the output of each sublayer, and of attention weights, in training.
         norm_embeddings: Whether the tokens are normalized before the first block, as in BERT.
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -4770,26 +4756,25 @@ class Tagger(Estimator):
         dropout: Dropout of embeddings, of the output of each sublayer, and of attention weights, in training.
         norm_embeddings: Whether the tokens are normalized before the first block, as in BERT.
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.
@@ -5037,26 +5022,25 @@ class Translator(Estimator):
         dropout: Dropout of embeddings, of the output of each sublayer, and of attention weights, in training.
         norm_embeddings: Whether the tokens are normalized before the first block, as in BERT.
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
-        epochs: Passes over the training rows; None is a number that fits the table.
-        batch_size: Rows a step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            table.
+        epochs: Passes over the training rows; None is a number that fits the data.
+        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
+            data.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
         final_learning_rate: The learning rate of the last step.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
-        second_moment_decay: How slowly AdamW's estimate of the squared gradient follows (its second beta).
+        second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
-        ema_decay: How slowly the averaged weights follow (a step keeps this share of the average); 0 switches averaging
-            off.
+        ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
         eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
             and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
             number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
-        huber_width: Errors smaller than this, in standard deviations of the target, count squared; larger ones
-            linearly.
+        huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
+            larger ones linearly.
         checkpoint: Which weights are the result: `last`, or `best` in validation loss. None is best with patience, else
             last.
         random_state: Seed of the initial weights, the order of rows and the dropout.

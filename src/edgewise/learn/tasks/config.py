@@ -152,12 +152,9 @@ class TaskSettings(Generic[S]):
 def with_numbers_of_task(run_type: type[RunSettings], values: Values) -> Values:
     """Settings without epochs and batch size where these are None, a number that fits the data, and the task has
     one."""
-    defaults = next((default_of(field) for field in fields(run_type) if field.name == "train"), None)
-    is_left_out = {
-        name: name in values and values[name] is None and getattr(defaults, name, None) is not None
-        for name in ("epochs", "batch_size")
-    }
-    return {name: value for name, value in values.items() if not is_left_out.get(name)}
+    train = next((default_of(field) for field in fields(run_type) if field.name == "train"), None)
+    of_task = {name for name in ("epochs", "batch_size") if getattr(train, name, None) is not None}
+    return {name: value for name, value in values.items() if value is not None or name not in of_task}
 
 
 def group_with(run_type: type[RunSettings], name: str, changes: Values) -> Any:
