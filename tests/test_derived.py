@@ -2,8 +2,9 @@
 
 import pytest
 import torch
+from torch.fx.experimental.proxy_tensor import make_fx
 
-from edgewise import Edges, Graph, attention_weights
+from edgewise import Edges, Graph, aggregate, attend, attention_weights
 from edgewise.layers.directed import onward
 from edgewise.neighborhood import EdgeRows, Lengths, Relations, Types
 from edgewise.neighborhood.index import cached, unchecked
@@ -89,3 +90,11 @@ def test_index_structures_do_not_change_with_what_the_caller_holds():
     source.fill_(2**40)
     for structure, name in made:
         assert getattr(structure, name).tolist() == [1, 0, 1], type(structure).__name__
+
+
+def test_a_tracer_records_operators_not_what_kernels_write():
+    edges = Edges(torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([1, 1, 1, 2, 2, 0]), 5, 5)
+    nodes, others = torch.randn(2, 5, 8)
+    for call in (lambda x: attend(x, x, x, edges), lambda x: aggregate(x, edges, "max")):
+        traced = make_fx(call)(nodes)
+        torch.testing.assert_close(traced(others), call(others))

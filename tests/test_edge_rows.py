@@ -6,8 +6,8 @@ import torch
 from edgewise import Edges, SettingError, ShapeError, attend, attention_weights
 from edgewise.backends.numba import edge_kernels
 from edgewise.neighborhood import EdgeRows
-from edgewise.normalize import Softmax
-from edgewise.score import GAT, Additive, Cosine, Distance, GATv2, ScaledDot
+from edgewise.normalize import Identity, Softmax
+from edgewise.score import GAT, Additive, Constant, Cosine, Distance, GATv2, ScaledDot
 
 NODES, EDGES, ROWS, HEADS, DIM = 30, 120, 5, 4, 16
 
@@ -145,3 +145,31 @@ def test_rows_belong_to_edges_and_are_of_their_class(shapes_unchecked):
         attend(*nodes, edge_rows=rows)
     with pytest.raises(SettingError, match=r"edge_rows must be EdgeRows\(rows, num_rows\), not Tensor"):
         attend(*nodes, edges, edge_rows=rows.rows, **carried)
+
+
+@pytest.mark.parametrize("is_bias", [False, True])
+def test_shared_rows_of_constant_scores(is_bias):
+    generator = torch.Generator().manual_seed(0)
+    senders, receivers = torch.randint(5, (2, 40), generator=generator)
+    edges, nodes = Edges(senders, receivers, 5, 5), torch.randn(5, 8, generator=generator)
+    numbers = torch.tensor([1.0, -1.0], requires_grad=True)
+    rows = EdgeRows(torch.randint(2, (40,), generator=generator), 2)
+    parts = {"score": Constant(0.0), "bias": numbers} if is_bias else {"score": Constant(numbers)}
+
+    def outcome(backend):
+        out = attend(nodes, nodes, nodes, edges, normalize=Identity(), edge_rows=rows, backend=backend, **parts)
+        return out, torch.autograd.grad(out.square().sum(), numbers)[0]
+
+    for ours, wanted in zip(outcome("auto"), outcome("gather"), strict=True):
+        torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-5)
+
+
+def test_rows_placed_in_inference_mode_serve_a_training():
+    edges, nodes = Edges(torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([1, 1, 1, 2, 2, 0]), 5, 5), torch.randn(5, 8)
+    rows, keys = EdgeRows(torch.tensor([0, 1] * 3), 2), torch.randn(2, 8)
+    with torch.inference_mode():
+        attend(nodes, nodes, nodes, edges, edge_key=keys, edge_rows=rows)
+        edges.line_graph  # noqa: B018
+    nodes.requires_grad_()
+    attend(nodes, nodes, nodes, edges, edge_key=keys, edge_rows=rows).sum().backward()
+    attend(nodes.repeat(2, 1)[:6], nodes.repeat(2, 1)[:6], nodes.repeat(2, 1)[:6], edges.line_graph).sum().backward()

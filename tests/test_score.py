@@ -8,7 +8,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import KEY_DIM, all_neighborhoods, all_normalizers, all_scores, problem
-from edgewise import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, attend
+from edgewise import (
+    GAT,
+    Additive,
+    Bilinear,
+    Causal,
+    Constant,
+    Cosine,
+    Distance,
+    Dot,
+    Edges,
+    Full,
+    GATv2,
+    ScaledDot,
+    Softmax,
+    attend,
+)
 from edgewise.backends.gather import table_scores
 from edgewise.score import DotProduct
 
@@ -154,3 +169,45 @@ def test_dot_products_say_so():
         "cosine",
         "bilinear",
     ]
+
+
+class Clipped(ScaledDot):
+    """A score of one's own, with the factors of another."""
+
+    def __call__(self, query, key):
+        return super().__call__(query, key).clamp(-0.1, 0.1)
+
+
+class Sharper(Softmax):
+    """A normalizer of one's own."""
+
+    def __call__(self, scores, rows):
+        return super().__call__(10 * scores, rows)
+
+
+@pytest.mark.parametrize(
+    "neighborhood", [Full(), Causal(), Edges(torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor([1, 1, 1, 2, 2, 0]), 5, 5)]
+)
+def test_a_subclass_computes_what_it_says(neighborhood):
+    nodes = torch.randn(5, 4, generator=torch.Generator().manual_seed(0))
+    allowed = torch.ones(5, 5, dtype=torch.bool)
+    if isinstance(neighborhood, Causal):
+        allowed = allowed.tril()
+    elif isinstance(neighborhood, Edges):
+        allowed = torch.zeros(5, 5, dtype=torch.bool)
+        allowed[neighborhood.receivers, neighborhood.senders] = True
+    products = nodes @ nodes.T / 2
+    for parts, scores in (({"score": Clipped()}, products.clamp(-0.1, 0.1)), ({"normalize": Sharper()}, 10 * products)):
+        weights = scores.masked_fill(~allowed, -torch.inf).softmax(-1).nan_to_num()
+        torch.testing.assert_close(attend(nodes, nodes, nodes, neighborhood, **parts), weights @ nodes)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+@pytest.mark.parametrize("scale", [-0.7, 0.0, 0.3])
+def test_a_causal_mask_holds_for_every_scale(scale, dtype):
+    nodes = torch.randn(2, 8, 4, generator=torch.Generator().manual_seed(0)).to(dtype)
+    out = attend(nodes, nodes, nodes, Causal(), score=ScaledDot(scale))
+    scores = (scale * nodes.double() @ nodes.double().mT).masked_fill(~torch.ones(8, 8).tril().bool(), -torch.inf)
+    wanted = (scores.softmax(-1) @ nodes.double()).to(dtype)
+    tolerance = 0.05 if dtype == torch.bfloat16 else 1e-5
+    torch.testing.assert_close(out, wanted, rtol=tolerance, atol=tolerance)

@@ -73,6 +73,11 @@ class DotProduct:
         return (left * right).sum(-1).squeeze(-1)
 
 
+def is_dot_product(score: object) -> bool:
+    """Whether a score is the dot product of its factors: a subclass with a `__call__` of its own is not."""
+    return isinstance(score, DotProduct) and type(score).__call__ is DotProduct.__call__
+
+
 @dataclass(frozen=True, eq=False)
 class Dot(DotProduct):
     """s = q·k (Luong et al. 2015, "dot")."""

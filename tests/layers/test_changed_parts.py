@@ -1,13 +1,17 @@
 """What a user puts on a part of a layer, or in its place, is obeyed by every layer."""
 
 import copy
+import pickle
 
 import pytest
 import torch
 from torch import nn
-from torch.nn.utils import parametrizations, parametrize, weight_norm
+from torch.nn.utils import parametrizations, parametrize, prune, weight_norm
 
 import edgewise.layers as L
+from edgewise import Causal, ShapeError
+from edgewise.layers import MultiHeadAttention, RotaryPosition
+from edgewise.layers.cache import LayerCache
 from edgewise.layers.dropout import FeedForward
 from edgewise.layers.recurrent import CELLS
 from edgewise.learn.networks.head import ModulatedBlock
@@ -177,3 +181,37 @@ def test_dropout_and_activation_of_a_network_are_called_where_they_were_changed(
     torch.testing.assert_close(
         modulated(rows, None) - rows - modulated.second.bias, 2 * (before - rows - modulated.second.bias)
     )
+
+
+@pytest.mark.parametrize("score", ["gat", "gatv2", "additive", "bilinear", "distance"])
+def test_tools_of_torch_on_learned_scores(score):
+    layer, nodes = MultiHeadAttention(8, 2, score=score), torch.randn(5, 8)
+    before, name = layer(nodes), layer.score.names[0]
+    prune.random_unstructured(layer.score, name, 1.0)
+    assert not torch.equal(layer(nodes), before)
+    prune.remove(layer.score, name)
+
+    class Doubled(torch.nn.Module):
+        def forward(self, tensor):
+            return 2 * tensor + 1
+
+    parametrize.register_parametrization(layer.score, name, Doubled())
+    assert layer(nodes).shape == (5, 8)
+
+
+def test_angles_follow_the_settings_of_now_and_are_not_saved(tmp_path):
+    positions, nodes = torch.arange(64), torch.randn(1, 64, 4)
+    position = RotaryPosition(4)
+    position.turned(nodes, positions)
+    position.base = 500.0
+    wanted = RotaryPosition(4, base=500.0).turned(nodes, positions)
+    torch.testing.assert_close(position.turned(nodes, positions), wanted)
+    assert pickle.loads(pickle.dumps(position)).kept is None
+
+
+def test_a_cache_belongs_to_one_batch():
+    layer, cache = MultiHeadAttention(8, 2), LayerCache()
+    layer(torch.randn(4, 3, 8), neighborhood=Causal(), cache=cache)
+    with pytest.raises(ShapeError, match=r"batch and heads \(4, 2\), and these have \(1, 2\)"):
+        layer(torch.randn(1, 1, 8), neighborhood=Causal(), cache=cache)
+    assert layer(torch.randn(4, 1, 8), neighborhood=Causal(), cache=cache).shape == (4, 1, 8)

@@ -2,11 +2,13 @@
 
 import pytest
 import torch
+from torch.autograd import forward_ad
 
 from edgewise import Edges, Trace
 from edgewise.backends import formula
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.directed import DirectedMessages, EdgeAttention, onward
+from edgewise.layers.graph_attention import HopAttention
 from edgewise.normalize import Sigmoid, Softmax
 
 
@@ -179,3 +181,27 @@ def test_what_does_not_fit_is_refused():
         layer(torch.zeros(5, 2), UNPAIRED, torch.zeros(8, 3))
     with pytest.raises(ShapeError, match="expected edge features"):
         layer(torch.zeros(5, 4), UNPAIRED, torch.zeros(7, 3))
+
+
+def test_forward_derivatives_of_messages():
+    graph = Edges(torch.tensor([0, 1, 2, 3, 1, 2, 3, 4]), torch.tensor([1, 2, 3, 4, 0, 1, 2, 3]), 5, 5)
+    layer, generator = DirectedMessages(8, 0, 8).double(), torch.Generator().manual_seed(0)
+    nodes, tangent = (torch.randn(5, 8, generator=generator, dtype=torch.float64) for _ in range(2))
+    with torch.no_grad(), forward_ad.dual_level():
+        derivative = forward_ad.unpack_dual(layer(forward_ad.make_dual(nodes, tangent), graph)).tangent
+    with torch.no_grad():
+        wanted = (layer(nodes + 1e-6 * tangent, graph) - layer(nodes - 1e-6 * tangent, graph)) / 2e-6
+    torch.testing.assert_close(derivative, wanted, rtol=1e-6, atol=1e-6)
+
+
+def test_a_learned_temperature_is_a_parameter_and_calls_take_other_parameters():
+    graph, nodes = Edges(torch.tensor([0, 1, 2, 1]), torch.tensor([1, 2, 0, 0]), 3, 3), torch.randn(3, 8)
+    for make in (lambda normalize: EdgeAttention(8, 0, 8, num_heads=2, normalize=normalize),
+                 lambda normalize: HopAttention(8, 2, normalize=normalize)):  # fmt: skip
+        temperature = torch.nn.Parameter(torch.tensor(2.0))
+        layer = make(Softmax(temperature))
+        assert any(parameter is temperature for parameter in layer.parameters())
+        assert layer.double()(nodes.double(), graph).dtype == torch.float64
+        layer.float()
+        held = {name: parameter.detach() for name, parameter in layer.named_parameters()}
+        torch.testing.assert_close(torch.func.functional_call(layer, held, (nodes, graph)), layer(nodes, graph))

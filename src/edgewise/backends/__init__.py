@@ -18,7 +18,7 @@ from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.normalize import Normalize
-from edgewise.score import Score
+from edgewise.score import Constant, Score
 
 ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, uniform, triton, numba, gather, reference)
 ORDER_OVER_EDGES = tuple(backend for backend in ORDER if backend not in (sdpa, varlen, flex, uniform))
@@ -85,7 +85,8 @@ RUNS: Remembered[RunAgain] = Remembered()
 
 def reads_edge_rows(backend: ModuleType, call: Call) -> bool:
     """Whether a backend reads the rows that edges share, so that they need not be copied for each edge."""
-    return backend in READ_EDGE_ROWS and backend.shares_rows(call)
+    # Constant scores are summed by kernels that know one number an edge.
+    return backend in READ_EDGE_ROWS and type(call.score) is not Constant and backend.shares_rows(call)
 
 
 def largest(backend: ModuleType, call: Call) -> Tensor:
@@ -112,7 +113,7 @@ def without_autocast(call: Call) -> AbstractContextManager:
     """torch.autocast switched off for what a backend computes: the tensors of a call have their dtype, and float32
     arithmetic stays float32. A score or normalizer of the caller's own, which may hold layers, goes on under it."""
     device = call.query.device
-    if not is_autocast(device) or not (isinstance(call.score, SCORES) and isinstance(call.normalize, NORMALIZERS)):
+    if not is_autocast(device) or not (type(call.score) in SCORES and type(call.normalize) in NORMALIZERS):
         return _AS_IT_IS
     return torch.autocast(device.type, enabled=False)
 

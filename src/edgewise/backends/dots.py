@@ -8,15 +8,15 @@ from torch import Tensor
 from edgewise.backends.call import Call
 from edgewise.neighborhood.checks import can_be_read
 from edgewise.normalize import MIN_TEMPERATURE, Softmax
-from edgewise.score import DotProduct, ScaledDot, parted
+from edgewise.score import DotProduct, ScaledDot, is_dot_product, parted
 
 
 def refusals(call: Call) -> list[str]:
     """Why a kernel for softmax over dot products cannot take the score or the normalizer of a call, in words."""
     reasons = []
-    if not isinstance(call.score, DotProduct):
+    if not is_dot_product(call.score):
         reasons.append(f"the score {_name(call.score)} is not a dot product")
-    if not isinstance(call.normalize, Softmax):
+    if type(call.normalize) is not Softmax:
         reasons.append(f"the normalizer {_name(call.normalize)} is not Softmax")
     elif isinstance(call.normalize.temperature, Tensor):
         reasons.append("the temperature is a tensor")
@@ -34,7 +34,7 @@ def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     """
     assert isinstance(call.score, DotProduct) and isinstance(call.normalize, Softmax) and call.value is not None
     assert not isinstance(call.normalize.temperature, Tensor)
-    if isinstance(call.score, ScaledDot):  # leave the factor to the kernel, as torch's own call does
+    if type(call.score) is ScaledDot:  # leave the factor to the kernel, as torch's own call does
         scale = call.score.factor(call.query.shape[-1]) / call.normalize.temperature
         query = call.query
         if not can_be_read(query):

@@ -22,7 +22,7 @@ from edgewise.backends.rows import EdgeScoreRows, TableScoreRows
 from edgewise.neighborhood import Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
 from edgewise.normalize import weights_of
-from edgewise.score import DotProduct, Score, score_pairs
+from edgewise.score import Score, is_dot_product, score_pairs
 
 NAME = "gather"
 SLICE = 2**22
@@ -72,7 +72,7 @@ def table_blocks(call: Call) -> Iterator[tuple[int, int, int, int]]:
     if kernels.is_exporting():  # sizes are symbols: no span may depend on them
         yield 0, call.num_queries, 0, call.num_keys
         return
-    pairwise = 1 if isinstance(call.score, DotProduct) else call.key.shape[-1]
+    pairwise = 1 if is_dot_product(call.score) else call.key.shape[-1]
     for start, stop in _blocks(call.num_queries, call.num_keys * pairwise * call.batch_size):
         yield start, stop, *call.neighborhood.key_span(start, stop, call.num_queries, call.num_keys)
 
@@ -99,7 +99,7 @@ def _pair_weights(
 ) -> tuple[Tensor, TableScoreRows]:
     key, keys = call.key[..., first:last, :], torch.arange(first, last, device=queries.device)
     mask = call.neighborhood.block(queries, keys, call.num_queries, call.num_keys)
-    if can_be_read(mask) and isinstance(call.score, DotProduct):
+    if can_be_read(mask) and is_dot_product(call.score):
         scores = _pair_scores(call.score, query, key, bias, mask)
         # Where there are scores, every number is in one of them: if they are finite, so is all that they were made of.
         if scores.numel() > 0 and math.isfinite(scores.detach().sum()):
@@ -126,7 +126,7 @@ def _pair_scores(score: Score, query: Tensor, key: Tensor, bias: Tensor | None, 
 
 def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
     """s of every query with every key, `(*batch, query, key)`; a matrix product where the score is one."""
-    if isinstance(score, DotProduct):
+    if is_dot_product(score):
         left, right = score.factors(query, key)
         return left @ right.transpose(-2, -1)
     left, right = _nodes_first(query).unsqueeze(1), _nodes_first(key).unsqueeze(0)

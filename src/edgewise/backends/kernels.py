@@ -34,9 +34,9 @@ def refusals(call: Call, devices: tuple[str, ...], dtypes: tuple[torch.dtype, ..
         reasons.append(
             f"the neighborhood is a {neighborhood_name}, neither a list of edges nor ranges; to_edges() makes a list"
         )
-    if not isinstance(call.score, SCORES):
+    if type(call.score) not in SCORES:  # a subclass may compute something else
         reasons.append(f"the score {_name(call.score)} is not one of the library's")
-    if not isinstance(call.normalize, NORMALIZERS):
+    if type(call.normalize) not in NORMALIZERS:
         reasons.append(f"the normalizer {_name(call.normalize)} is not one of the library's")
     temperature = getattr(call.normalize, "temperature", 1.0)
     if not isinstance(temperature, torch.Tensor) and 0 < temperature < MIN_TEMPERATURE:

@@ -95,8 +95,12 @@ def _sees_all(call: Call) -> bool:
 
 
 def _is_kernels_causal(call: Call) -> bool:
-    """Whether the kernels' own causal mask is meant, which aligns at the start, and leaves no key unseen."""
-    if type(call.neighborhood) is not Causal:
+    """Whether the kernels' own causal mask is meant, which aligns at the start, and leaves no key unseen.
+
+    They multiply with the scale what they have masked with −∞: one that is not positive would open the mask.
+    """
+    scale = getattr(call.score, "scale", None)
+    if type(call.neighborhood) is not Causal or (scale is not None and not scale > 0):
         return False
     if call.num_queries == call.num_keys:
         return True

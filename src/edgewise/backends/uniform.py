@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from edgewise.backends.call import Call
+from edgewise.backends.kernels import NORMALIZERS
 from edgewise.neighborhood import Full, Ranges
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
@@ -69,7 +70,7 @@ SHARING = Softmax | Hardmax | Sparsemax | Entmax15
 def _weight(call: Call) -> float | None:
     """The weight of every pair, `MEAN`, or None where it depends on the pair."""
     score, normalize = call.score, call.normalize
-    if not isinstance(score, Constant | Dot | ScaledDot | Cosine):
+    if type(score) not in (Constant, Dot, ScaledDot, Cosine) or type(normalize) not in NORMALIZERS:
         return None
     if isinstance(normalize, Mean):
         return MEAN

@@ -6,6 +6,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import broadcast_shape
 
 
@@ -40,6 +41,11 @@ class LayerCache:
             self.keys, self.values, self.positions, self.length = keys, values, positions, keys.shape[-2]
             return keys, values, positions
 
+        if self.keys is not None and self.keys.shape[:-2] != keys.shape[:-2]:
+            raise ShapeError(
+                f"LayerCache: it holds keys of batch and heads {tuple(self.keys.shape[:-2])}, and these have "
+                f"{tuple(keys.shape[:-2])}; take a new cache for another batch, or reorder its members."
+            )
         start, self.length = self.length, self.length + keys.shape[-2]
         if self.positions is not None and self.positions.shape[:-1] != positions.shape[:-1]:
             batch = broadcast_shape(self.positions.shape[:-1], positions.shape[:-1])

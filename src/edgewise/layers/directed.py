@@ -9,12 +9,14 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.backends import numba
+from edgewise.backends.autograd import transform_at_work
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Trace, Weights
 from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.heads import join_heads, require_choice, require_multiple, split_heads
 from edgewise.layers.linear import Linear, products
 from edgewise.layers.messages import features_of_edges
+from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
 from edgewise.normalize import Normalize, Sigmoid
 
@@ -73,7 +75,7 @@ class EdgeAttention(nn.Module):
         require_choice(owner, "score", score, ("scaled_dot", "constant"))
         require_multiple(owner, "output_dim", output_dim, num_heads)
         self.sizes, self.num_steps, self.num_heads = (input_dim, edge_dim), num_steps, num_heads
-        self.attends, self.normalize = score == "scaled_dot", normalize
+        self.attends, self.normalize = score == "scaled_dot", Given(normalize)
         self.gain = 2.0 if isinstance(normalize, Sigmoid) else 1.0
 
         self.start = Linear(input_dim, output_dim, bias=False)
@@ -127,7 +129,7 @@ class EdgeAttention(nn.Module):
         query, key, value = (split_heads(part, self.num_heads) for part in projected)
         if trace is not None:
             trace.record(self._weights(query, key, edges, trace))
-        arriving = join_heads(attend(query, key, value, edges.line_graph, normalize=self.normalize))
+        arriving = join_heads(attend(query, key, value, edges.line_graph, normalize=self.normalize()))
         return torch.relu(torch.add(start, arriving, alpha=self.gain))
 
     def _weights(self, query: Tensor, key: Tensor, edges: Edges, trace: Trace) -> Weights:
@@ -138,7 +140,7 @@ class EdgeAttention(nn.Module):
             is_query[trace.queries] = True
             leads_to_query = is_query[edges.receivers]
         weights = attention_weights(
-            query, key, edges.line_graph, normalize=self.normalize, top=trace.top, queries=leads_to_query
+            query, key, edges.line_graph, normalize=self.normalize(), top=trace.top, queries=leads_to_query
         )
 
         senders, receivers = edges.senders[weights.senders], edges.receivers[weights.receivers]
@@ -171,7 +173,7 @@ def onward(
         )
 
     is_plain = start.dim() == 2 and start.dtype == sent.dtype and start.dtype in (torch.float32, torch.float64)
-    if is_plain and start.device.type == "cpu" and not numba.import_error():
+    if is_plain and start.device.type == "cpu" and not transform_at_work() and not numba.import_error():
         from edgewise.backends.numba.onward import onward as fused
 
         width = start.shape[-1]

@@ -24,6 +24,7 @@ from edgewise.layers.heads import (
     split_heads,
 )
 from edgewise.layers.messages import features_of_edges
+from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Full, GivenNeighborhood, edges_of, neighborhood_of
 from edgewise.normalize import Normalize, Sigmoid
 from edgewise.score import GAT, Dot, GATv2, Score
@@ -202,7 +203,7 @@ class HopAttention(nn.Module):
 
     def __init__(self, model_dim: int, num_hops: int = 10, *, normalize: Normalize = Sigmoid()):
         super().__init__()
-        self.num_hops, self.normalize = num_hops, normalize
+        self.num_hops, self.normalize = num_hops, Given(normalize)
         bound = math.sqrt(3 / model_dim)
         self.query = nn.Parameter(torch.empty(1, model_dim).uniform_(-bound, bound))
 
@@ -235,7 +236,7 @@ class HopAttention(nn.Module):
     ) -> Float[Tensor, " *batch node model_dim"]:
         """o, from z_0 … z_K: what each node attends over."""
         distances = torch.stack(tuple(versions), -2)
-        parts: dict[str, Any] = {"score": Dot(), "normalize": self.normalize}
+        parts: dict[str, Any] = {"score": Dot(), "normalize": self.normalize()}
         if trace is not None:  # a row a node, whatever the trace selects
             trace.record(attention_weights(self.query, distances, Full(), **parts))
         return attend(self.query, distances, distances, **parts).squeeze(-2)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -67,7 +67,7 @@ def products(x: Tensor, layers: Sequence[nn.Module]) -> Sequence[Tensor]:
     """
     if not may_be_joined(layers) or any(layer.bias is not None for layer in layers):
         return [layer(x) for layer in layers]
-    weights: list[Tensor] = [layer.get_parameter("weight") for layer in layers]
+    weights = [cast(Tensor, layer.weight) for layer in layers]
     return linear(x, torch.cat(weights)).split([len(weight) for weight in weights], -1)
 
 

@@ -166,8 +166,8 @@ class RotaryPosition(PairPosition):
 
         require_choice("RotaryPosition", "planes", planes, ("half", "interleaved"))
         self.planes, self.base = planes, base
-        self.kept: tuple[Tensor, Tensor, Tensor] | None = None
-        """The positions of the last call, and what it multiplied with."""
+        self.kept: tuple[tuple[str, float, int], Tensor, Tensor, Tensor] | None = None
+        """The settings and the positions of the last call, and what it multiplied with."""
 
     def turned(self, nodes: Tensor, positions: Tensor) -> Tensor:
         part, unturned = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
@@ -179,14 +179,20 @@ class RotaryPosition(PairPosition):
     def _waves(self, positions: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
         """What a feature and the other one of its plane are multiplied with."""
         is_kept = not torch.compiler.is_compiling() and _may_be_kept(positions)
-        if is_kept and self.kept is not None and self.kept[1].dtype == dtype and torch.equal(self.kept[0], positions):
-            return self.kept[1:]
+        settings, kept = (self.planes, self.base, self.turned_dim), self.kept  # read once: threads share the module
+        is_same = is_kept and kept is not None and kept[0] == settings and kept[2].dtype == dtype
+        if is_same and kept is not None and torch.equal(kept[1], positions):
+            return kept[2:]
         angles = _angles(positions, self.turned_dim, self.base, dtype)
         cos, sin = angles.cos().to(dtype), angles.sin().to(dtype)
         waves = _joined(cos, cos, self.planes), _joined(-sin, sin, self.planes)
         if is_kept:
-            self.kept = (positions.clone(), *waves)
+            self.kept = (settings, positions.clone(), *waves)
         return waves
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without what can be computed again."""
+        return {**self.__dict__, "kept": None}
 
 
 def _may_be_kept(positions: Tensor) -> bool:

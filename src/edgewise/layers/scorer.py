@@ -21,13 +21,13 @@ class LearnedScore(nn.Module):
 
     def __init__(self, score: Callable[..., Score], **tensors: Tensor):
         super().__init__()
-        self.score = score
+        self.score, self.names = score, tuple(tensors)
         for name, tensor in tensors.items():
             self.register_parameter(name, nn.Parameter(tensor))
 
     def forward(self) -> Score:
-        """The score with the parameters as they are now."""
-        return self.score(*self.parameters(recurse=False))
+        """The score with the tensors as they are now: torch's tools may have put others in the place of parameters."""
+        return self.score(*(getattr(self, name) for name in self.names))
 
 
 def scaled_dot(head_shape: tuple[int, ...], key_dim: int) -> LearnedScore:

@@ -1,6 +1,7 @@
 """Node indices: converted, moved, compared."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -219,8 +220,21 @@ def cached(record: Any) -> dict[str, Any]:
 def cached_value(record: Any, name: str, make: Callable[[], Value]) -> Value:
     """A derived value of a record, created once; a copy with other fields, or a traced program, creates its own."""
     value: Value | None = getattr(record, name, None)
-    if value is None:
+    if value is not None:
+        return value
+    if torch.compiler.is_compiling():
+        return make()
+    with outside_inference():
         value = make()
-        if not torch.compiler.is_compiling():
-            object.__setattr__(record, name, value)
+    object.__setattr__(record, name, value)
     return value
+
+
+@contextmanager
+def outside_inference() -> Iterator[None]:
+    """Makes tensors that a training may use later too: those of inference mode it could not save."""
+    if not torch.is_inference_mode_enabled():
+        yield
+        return
+    with torch.inference_mode(False), torch.no_grad():
+        yield

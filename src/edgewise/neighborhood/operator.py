@@ -66,11 +66,17 @@ def define(
 
     def call(*arguments: Any) -> Outputs:
         # torch 2.11 does not say that it compiles while it traces a backward pass: then tensors are not plain ones.
-        if torch.compiler.is_compiling() or type(arguments[0]) not in PLAIN:
+        # What is traced otherwise (jit.trace, make_fx) must see an operator, too, not what a kernel writes into memory.
+        if torch.compiler.is_compiling() or type(arguments[0]) not in PLAIN or is_recorded():
             return operator(*arguments)
         return direct(*arguments) if torch.is_grad_enabled() else function(*arguments)
 
     return call
+
+
+def is_recorded() -> bool:
+    """Whether a tracer writes down the operations of torch, or a mode takes each of them."""
+    return bool(torch._C._len_torch_dispatch_stack()) or torch._C._get_tracing_state() is not None
 
 
 def with_signature(function: Callable, parameters: Mapping[str, object], returns: object) -> Callable:

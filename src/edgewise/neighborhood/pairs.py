@@ -296,10 +296,11 @@ class Edges(Neighborhood):
 
         Cost: O(Σ_i arriving(i) · leaving(i))."""
         if (line_graph := self._line_graph) is None:
-            senders, receivers = line_pairs(
-                self.senders, self.plan.receiver_offsets, self.plan.receiver_edges, self.reverse
-            )
-            line_graph = Edges(senders, receivers, self.num_edges, self.num_edges)
+            with torch.inference_mode(False):
+                senders, receivers = line_pairs(
+                    self.senders, self.plan.receiver_offsets, self.plan.receiver_edges, self.reverse
+                )
+                line_graph = Edges(senders, receivers, self.num_edges, self.num_edges)
             if type(line_graph.senders) is type(self.senders):
                 object.__setattr__(self, "_line_graph", line_graph)
         return line_graph
