@@ -13,7 +13,7 @@ import math
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, TypeGuard
 
 import torch
 import torch.nn.functional as F
@@ -73,7 +73,7 @@ class DotProduct:
         return (left * right).sum(-1).squeeze(-1)
 
 
-def is_dot_product(score: object) -> bool:
+def is_dot_product(score: object) -> TypeGuard[DotProduct]:
     """Whether a score is the dot product of its factors: a subclass with a `__call__` of its own is not."""
     return isinstance(score, DotProduct) and type(score).__call__ is DotProduct.__call__
 
