@@ -83,3 +83,38 @@ def test_largest_over_all_shares_the_gradient_among_those_alike():
     assert out.tolist() == [[3.0], [3.0]]
     out.sum().backward()
     assert value.grad.tolist() == [[0.0], [1.0], [1.0]]
+
+
+@pytest.mark.parametrize(
+    ("neighborhood", "size"),
+    [(Segments(torch.tensor([0, 1, 6])), 1), (Segments(torch.tensor([1, 3, 6])), 1), (Window(1, 1), 2)],
+)
+def test_a_large_value_takes_no_digits_from_the_sums_of_others(neighborhood, size):
+    value = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    alone = aggregate(torch.cat([torch.zeros(size, 2), value[size:]]), neighborhood, "mean")
+    value[:size] = 1e18
+    value.requires_grad_()
+    out = aggregate(value, neighborhood, "mean")
+    reached = 1 if isinstance(neighborhood, Segments) else size + 1  # these queries attend to the large values
+    torch.testing.assert_close(out[reached:], alone[reached:])
+    gradient = torch.autograd.grad(out[-1].sum(), value)[0]
+    wanted = torch.autograd.grad(aggregate(value, neighborhood, "mean", backend="reference")[-1].sum(), value)[0]
+    torch.testing.assert_close(gradient, wanted)
+
+
+def test_segments_that_leave_queries_out():
+    value = torch.arange(6.0).unsqueeze(-1)
+    assert aggregate(value, Segments(torch.tensor([1, 3, 5])), "sum").flatten().tolist() == [0, 3, 3, 7, 7, 0]
+    assert aggregate(
+        value, Segments(torch.tensor([0, 2, 2, 6]), torch.tensor([0, 0, 6, 6])), "sum"
+    ).flatten().tolist() == [0, 0, 0, 0, 0, 0]
+    assert aggregate(
+        value, Segments(torch.tensor([0, 2, 4]), torch.tensor([0, 6, 6])), "sum", num_queries=6
+    ).flatten().tolist() == [
+        15,
+        15,
+        0,
+        0,
+        0,
+        0,
+    ]
