@@ -166,3 +166,19 @@ def test_a_weight_of_an_edge_is_filled_without_a_mark(edgewise, tmp_path, tables
         words += [*SMALL, "--target-columns", "y", "--edge-feature-columns", "w"]
         code, out, err = edgewise("train", "edges", pairs, *words, "-o", tmp_path / "run")
     assert (code, "were filled with the median" in out or "was filled with the median" in out) == (0, True), err
+
+
+def test_edges_that_lack_a_number_are_not_predicted_by_a_run_that_drops_them(edgewise, tmp_path):
+    random = np.random.default_rng(0)
+    nodes = write_csv(tmp_path / "n.csv", {"id": range(30), "a": random.normal(size=30).tolist()})
+    ends = random.integers(0, 30, (2, 90)).tolist()
+    weights = [*[""] * 5, *random.random(85).round(3).tolist()]
+    labels = random.choice(["p", "q"], 90).tolist()
+    table = {"source": ends[0], "target": ends[1], "w": weights, "y": labels}
+    edges = write_csv(tmp_path / "e.csv", table)
+    words = ["--nodes", nodes, "--target-columns", "y", "--edge-feature-columns", "w", "--missing", "drop", *SMALL]
+    code, out, err = edgewise("train", "edges", edges, *words, "-o", tmp_path / "run")
+    assert (code, "5 rows rejected" in out) == (0, True), err
+    code, _, err = edgewise("predict", tmp_path / "run", edges, "--nodes", nodes, "-o", tmp_path / "p.csv")
+    assert (code, "85 of 90 rows predicted" in err) == (0, True), err
+    assert [row["status"] for row in read_csv(tmp_path / "p.csv")][:2] == ["w: empty cell, expected a number"] * 2

@@ -322,6 +322,52 @@ def test_missing_numbers_of_edges_are_filled_as_in_tables(tables, capsys, model,
         np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
 
 
+def test_columns_of_edges_are_taken_by_their_names(tables, capsys):
+    with_numbers_of_edges(tables)
+    edges = pd.read_csv(tables / "edges.csv")
+    edges["kind"] = np.random.default_rng(2).choice(["a", "b", "c"], len(edges))
+    edges.to_csv(tables / "edges.csv", index=False)
+    numbers, words = ["--edge-feature-columns", "w", "v"], ["--edge-category-columns", "bond", "kind"]
+    assert prepare(tables, *numbers, *words) == 0
+    assert train(tables, "--model", "gatv2", "--num-heads", "2") == 0
+    turned = ["--edge-feature-columns", "v", "w"], ["--edge-category-columns", "kind", "bond"]
+    assert prepare(tables, *turned[0], *turned[1], store="turned") == 0
+    outputs = {}
+    for name in ("store", "turned"):
+        assert main(["predict", str(tables / "run"), str(tables / name), "-o", str(tables / f"{name}.csv")]) == 0
+        outputs[name] = pd.read_csv(tables / f"{name}.csv")
+    pd.testing.assert_frame_equal(outputs["turned"], outputs["store"])
+
+    others = {
+        "w": (
+            ["--edge-feature-columns", "w", *words],
+            "columns of numbers of its edges are 'w', but those of the model",
+        ),
+        "x": ([*numbers, "--edge-category-columns", "bond"], "columns of words of its edges are 'bond', but those of"),
+        "one_way": ([*numbers, *words, "--directed"], "its edges go one way, in the training they went both ways"),
+    }
+    for name, (flags, message) in others.items():
+        assert prepare(tables, *flags, store=name) == 0
+        capsys.readouterr()
+        assert main(["predict", str(tables / "run"), str(tables / name), "-o", str(tables / f"{name}.csv")]) == 2
+        assert message in error_of(capsys)
+
+
+def test_a_run_that_fills_nothing_predicts_no_node_without_a_number(tables, capsys):
+    nodes = pd.read_csv(tables / "nodes.csv")
+    nodes.loc[4:9, "a"] = None
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    for data, run in ((of_tables, "of_tables"), ([str(tables / "store")], "of_store")):
+        assert run == "of_tables" or prepare(tables) == 0
+        sizes = ["--target-columns", "label", "--model", "sage", "--epochs", "1", "--no-baselines", "--threads", "1"]
+        assert main(["train", "nodes", *data, *sizes, "--missing", "drop", "-o", str(tables / run)]) == 0
+        assert "6 rows rejected" in capsys.readouterr().out
+        assert main(["predict", str(tables / run), *data, "-o", str(tables / f"{run}.csv")]) == 0
+        assert "144 of 150 rows predicted" in capsys.readouterr().err
+        assert pd.read_csv(tables / f"{run}.csv")["status"][4] == "a: empty cell, expected a number"
+
+
 def test_missing_numbers_of_edges_are_left_out_where_asked(tables, capsys):
     with_numbers_of_edges(tables)
     assert prepare(tables, "--edge-feature-columns", "w", "v") == 0

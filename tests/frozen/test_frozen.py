@@ -25,6 +25,7 @@ HERE = Path(__file__).parent
 FOLDERS = sorted(path.parent for path in HERE.glob("*/*/expected"))
 """`<version>/<kind>`."""
 TOLERANCE = 1e-6
+VECTORS = 3e-6
 """Absolute and relative tolerance of a number: the float32 precision of an output, also on another processor."""
 LARGEST, LARGEST_OF_ALL = 300_000, 2_500_000
 """Bytes of a folder, and of all folders of a version."""
@@ -120,7 +121,8 @@ def test_it_predicts(copies, folder):
         assert_same(found, expected, "predictions")
     if opening.vectors is not None:
         with np.load(copy / "found/vectors.npz") as found, np.load(copy / "expected/vectors.npz") as expected:
-            np.testing.assert_allclose(found["vectors"], expected["vectors"], rtol=TOLERANCE, atol=TOLERANCE)
+            # Single precision, out of a network: processors of another maker differ by 1.4e-6 of numbers about 1.
+            np.testing.assert_allclose(found["vectors"], expected["vectors"], rtol=VECTORS, atol=VECTORS)
             np.testing.assert_array_equal(found["row"], expected["row"])
 
 

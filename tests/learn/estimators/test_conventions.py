@@ -148,10 +148,7 @@ def test_parameters_of_a_folder_that_the_class_does_not_have_are_named(graph, tm
     assert (loaded.patience, loaded.checkpoint) == (None, None), "None is not the default"
     folder = RunFolder(tmp_path / "run")
     content = folder.read_json("model.json")
-    for text, message in (
-        ('{"depth": 3}', "parameters of NodeClassifier cannot be read: .*depth"),
-        ("{", "is damaged"),
-    ):
+    for text, message in (("depth = 3", "parameters of NodeClassifier cannot be read: .*depth"), ("{", "is damaged")):
         folder.write_model({**content, "estimator": text})
         with pytest.raises(RunFolderError, match=message):
             NodeClassifier.load(folder.path)

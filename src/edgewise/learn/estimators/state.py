@@ -1,8 +1,8 @@
 """What every estimator holds: its trained model, its scores, the names of its columns; and how a folder holds it."""
 
-import json
 import os
 import sys
+import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar
 
 import numpy as np
+import tomli_w
 
 from edgewise.errors import EdgewiseError, RunFolderError, SettingError, UnsupportedError
 from edgewise.explain.explanation import Explanation
@@ -38,8 +39,9 @@ from edgewise.learn.training.document import read_part
 from edgewise.learn.training.folder import RunFolder
 
 PARAMETERS_KEY = "estimator"
-"""The key of model.json with the constructor parameters that are not the defaults, as text of Python's JSON, which has
-infinity."""
+"""The key of model.json with the constructor parameters that are not the defaults, as TOML, which has infinity."""
+NONE_KEY = "estimator_none"
+"""The key with the names of those that are None, which TOML does not have."""
 COLUMN_NAMES_KEY = "column_names"
 """The key of model.json with the names of the columns that an estimator was trained on, by argument."""
 PACKAGE = str(Path(__file__).parents[2]) + os.sep
@@ -165,13 +167,16 @@ def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: boo
         RunFolderError: The folder holds a run, and `overwrite` is False; or a run cannot be written there.
     """
     changed = {name: plain(value) for name, value in changed_values(estimator).items()}
-    trained, parameters = estimator.trained, json.dumps(changed)
+    are_none = sorted(name for name, value in changed.items() if value is None)
+    trained = estimator.trained
+    parameters = tomli_w.dumps({name: value for name, value in changed.items() if value is not None})
     with RunFolder(Path(folder)).claimed(overwrite=overwrite) as claimed:
         claimed.begin()
         trained.save(claimed)
 
         names = getattr(estimator, "column_names_", {})
-        added = {PARAMETERS_KEY: parameters, **({COLUMN_NAMES_KEY: names} if names else {})}
+        added: JsonObject = {PARAMETERS_KEY: parameters}
+        added |= {key: value for key, value in ((NONE_KEY, are_none), (COLUMN_NAMES_KEY, names)) if value}
         claimed.write_model({**claimed.read_object("model.json"), **added})
 
 
@@ -216,13 +221,13 @@ def load(
 
 def _read_parameters(kind: type[Estimator], run: RunFolder) -> JsonObject:
     """The constructor parameters in a folder; of a run of `edgewise train`, those that its settings stand for."""
-    text = run.read_object("model.json").get(PARAMETERS_KEY)
-    if isinstance(text, str):
+    content, path = run.read_object("model.json"), run.path / "model.json"
+    if PARAMETERS_KEY in content:
         try:
-            parameters: JsonObject = json.loads(text)
-        except ValueError as error:
-            raise RunFolderError(f"{run.path}/model.json: {PARAMETERS_KEY} is damaged: {error}.") from error
-        return parameters
+            parameters: JsonObject = tomllib.loads(read_part(str, content[PARAMETERS_KEY], PARAMETERS_KEY, path))
+        except tomllib.TOMLDecodeError as error:
+            raise RunFolderError(f"{path}: {PARAMETERS_KEY} is damaged: {error}.") from error
+        return parameters | dict.fromkeys(read_part(list[str], content.get(NONE_KEY, []), NONE_KEY, path))
     return parameters_from_config(run.read_config(), parameters_of(kind)) if run.is_started else {}
 
 

@@ -82,6 +82,8 @@ class GraphEncoding:
         scale, scaler = scale_of(nodes, scaling.feature_scale, types)
         if adds_degrees := lacks_features(scaler, nodes, data.edges):
             scale, scaler = scale_of(with_degrees(nodes, data.edges), scaling.feature_scale)
+        if isinstance(scaler, ColumnScaler) and not data.rows.columns.imputes:
+            scaler = replace(scaler, imputer=Imputer())  # what is to predict is not filled either
         return cls(
             columns=replace(data.rows.columns, missing="impute" if fills(scaler) else "drop"),
             settings=settings,

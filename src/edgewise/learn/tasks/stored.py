@@ -102,11 +102,25 @@ def read_store_to_predict(columns: Columns, encoding: GraphEncoding, request: Pr
         request: the store, and where left-out rows are listed.
     """
     check_only_store(request.data, request["edges"], request["features"])
-    data = read_store(request.data, columns, strict=request.strict, **encoding.known_words)
+    known = {**encoding.known_words, "edge_columns": encoding.graph.edge_feature_columns}
+    data = read_store(request.data, columns, strict=request.strict, **known)
+    check_direction(data.store, encoding.graph)
     lost, count = lost_edges_of(data.store, strict=request.strict)
     list_left_out(lost, request=request, count=count)
     warn_of_unknown_words(data, strict=request.strict)
     return data
+
+
+def check_direction(store: GraphStore, trained: GraphSource) -> None:
+    """Raise DataError where edges go one way in a store and both ways in the training, or the other way round."""
+    is_known = trained.edges is not None or bool(trained.edge_columns)  # arrays have their edges as they are
+    if is_known and store.is_directed != trained.directed:
+        ways = "one way" if store.is_directed else "both ways"
+        remedy = "with --directed" if trained.directed else "without --directed"
+        raise DataError(
+            f"{store.folder}: its edges go {ways}, in the training they went "
+            f"{'one way' if trained.directed else 'both ways'}; prepare the store again {remedy}."
+        )
 
 
 def check_only_store(store: str, edges: str | None, features: str | None) -> None:

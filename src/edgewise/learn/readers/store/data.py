@@ -14,6 +14,7 @@ from edgewise.learn.readers.graphs.lost import NOWHERE
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
+from edgewise.learn.readers.store.edge_columns import numbers_of_edges, words_of_edges
 from edgewise.learn.readers.store.layout import COMPLETE, INCOMPLETE, UNREADABLE, GraphStore
 from edgewise.learn.tables.cell import Problems, Rejection, pa
 from edgewise.learn.tables.columns import AUTO, Columns
@@ -173,6 +174,8 @@ class StoredNodeData:
     """The words of each column of words of nodes."""
     edge_categories: Categories = field(default_factory=dict)
     """The same of edges."""
+    edge_columns: tuple[str, ...] = ()
+    """The columns of numbers of edges, in the order of the model."""
 
     edges: ClassVar[None] = None
     types: ClassVar[None] = None
@@ -196,9 +199,16 @@ class StoredNodeData:
         """What is known of some edges, or of some loops, NaN where a number is missing; words last."""
         parts = [np.zeros((len(places), 0), np.float32)]
         if self.store.has(f"{kind}_features"):
-            parts.append(self.store.array(f"{kind}_features")[places])
+            numbers = self.store.array(f"{kind}_features")[places]
+            parts.append(numbers if self._edge_places is None else numbers[:, self._edge_places])
         parts += [table[self.store.array(f"{kind}_words")[places, column]] for column, table in self._edge_words]
         return np.concatenate(parts, axis=1)
+
+    @cached_property
+    def _edge_places(self) -> list[int] | None:
+        """Where the columns of numbers stand in the store; None where they stand as the model has them."""
+        names = self.store.manifest["edge_features"]
+        return None if list(self.edge_columns) == names else [names.index(name) for name in self.edge_columns]
 
     @cached_property
     def _edge_words(self) -> list[tuple[int, Float32[np.ndarray, " code word"]]]:
@@ -216,7 +226,8 @@ class StoredNodeData:
             numbers = self.store.array(f"{kind}_features")
             size = max(1, EDGE_CHUNK // numbers.shape[1])
             for start in range(0, len(numbers), size):
-                yield kind, start, numbers[start : start + size]
+                part = numbers[start : start + size]
+                yield kind, start, part if self._edge_places is None else part[:, self._edge_places]
 
     @cached_property
     def missing_edge_counts(self) -> Int64[np.ndarray, " column"]:
@@ -258,6 +269,7 @@ def read_store(
     strict: bool = False,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
+    edge_columns: tuple[str, ...] = (),
 ) -> StoredNodeData:
     """The nodes of a store, with the targets, weights and splits that columns name.
 
@@ -268,9 +280,11 @@ def read_store(
         need_targets: False reads nodes to predict.
         strict: stop at the first node that cannot be used.
         categories, edge_categories: the words that a trained model knows; by default those that occur.
+        edge_columns: the columns of numbers of edges that a trained model reads, where they have names.
 
     Raises:
-        DataError: it is not a finished store, a column is missing, or no node can be used.
+        DataError: it is not a finished store, a column is missing, its edges have other columns than those of the
+            model, or no node can be used.
     """
     store = GraphStore(folder)
     name_column = store.manifest["name_column"] or NUMBERS
@@ -334,7 +348,8 @@ def read_store(
         store=store,
         features=StoredFeatures(store, features, words, fills=columns.imputes),
         categories=words,
-        edge_categories=_words_of_edges(store, edge_categories),
+        edge_categories=words_of_edges(store, edge_categories),
+        edge_columns=numbers_of_edges(store, edge_columns),
     )
 
 
@@ -369,20 +384,6 @@ def _check_words(store: GraphStore, categories: Categories, problems: Problems) 
             word = store.words[name][codes[row]]
             reason = f"{word!r} is not one of the {plural(len(vocabulary), 'known word')}"
             problems.add(row, name, word, reason if word else "the cell is empty")
-
-
-def _words_of_edges(store: GraphStore, model_words: Categories | None) -> Categories:
-    """The words of the columns of words of edges, but for their types."""
-    names = [name for name in store.manifest["edge_words"] if name != store.manifest["edge_type_column"]]
-    if model_words is not None:
-        if len(names) != len(model_words):
-            raise DataError(
-                f"{store.folder}: its edges have {plural(len(names), 'column')} of words, the model reads "
-                f"{', '.join(map(repr, model_words)) or 'none'}; prepare the store with the same "
-                "--edge-category-columns."
-            )
-        return dict(zip(names, model_words.values(), strict=True))
-    return {name: sorted({*store.manifest["edge_words"][name]} - {""}) for name in names}
 
 
 def is_fractional(store: GraphStore, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -158,6 +158,8 @@ class LinkEncoder:
         if num_columns:
             scale, scaler = scale_of(graph.features, chosen)
             assert not isinstance(scaler, TypeScaler)
+            if scaler is not None and settings.missing == "drop":
+                scaler = replace(scaler, imputer=Imputer())
             num_features = num_columns if scaler is None else scaler.num_features
         elif chosen != "auto":
             raise SettingError(f"--feature-scale {chosen} does nothing: the nodes have no features.")
