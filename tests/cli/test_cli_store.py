@@ -368,6 +368,24 @@ def test_a_run_that_fills_nothing_predicts_no_node_without_a_number(tables, caps
         assert pd.read_csv(tables / f"{run}.csv")["status"][4] == "a: empty cell, expected a number"
 
 
+def test_columns_that_are_ignored_must_be_there_and_targets_be_named(tables, capsys):
+    wrong = ["--ignore-columns", "bb"]
+    for words in (
+        ["prepare", tables / "nodes.csv", tables / "edges.csv", "-o", tables / "x", *wrong],
+        ["train", "nodes", tables / "nodes.csv", "--edges", tables / "edges.csv", "--target-columns", "label", *wrong],
+        ["train", "links", tables / "nodes.csv", "--edges", tables / "edges.csv", *wrong],
+    ):
+        assert main([*map(str, words), *(["-o", str(tables / "r")] if words[0] == "train" else [])]) == 2
+        assert "no column 'bb' (did you mean 'b'?)" in error_of(capsys)
+    assert prepare(tables, "--ignore-columns", "b") == 0
+    capsys.readouterr()
+    assert train(tables, "--ignore-columns", "labels") == 2
+    assert "no column 'labels' (did you mean 'label'?)" in error_of(capsys)
+    assert main(["train", "nodes", str(tables / "store"), "-o", str(tables / "r")]) == 2
+    assert "no --target-columns were given" in error_of(capsys)
+    assert train(tables, "--ignore-columns", "b") == 0
+
+
 def test_missing_numbers_of_edges_are_left_out_where_asked(tables, capsys):
     with_numbers_of_edges(tables)
     assert prepare(tables, "--edge-feature-columns", "w", "v") == 0

@@ -209,3 +209,15 @@ def test_byte_pairs_have_a_token_to_hide_words_behind(table, learn, tmp_path):
     trained = TABLE.load(RunFolder.finished(tmp_path / "run"))
     assert trained.encoder.tokenizer.mask is not None
     assert network_of(trained.members[0]).unknown == trained.encoder.tokenizer.mask
+
+
+def test_groups_that_differ_in_blanks_are_one(edgewise, tmp_path):
+    texts = [f"{word} film number {row}" for row, word in enumerate(["good", "bad"] * 30)]
+    groups = [f"g{row // 2 % 6}" + " " * (row % 4 == 1) for row in range(60)]
+    data = write_csv(tmp_path / "t.csv", {"text": texts, "label": ["p", "n"] * 30, "team": groups})
+    words = ["--text-columns", "text", "--target-columns", "label", "--group-column", "team", "--split", "group"]
+    code, _, err = edgewise("train", "texts", data, *words, *SMALL, "--epochs", 1, "-o", tmp_path / "run")
+    assert code == 0, err
+    rows = json.loads((tmp_path / "run/splits.json").read_text())
+    teams = [{groups[row].strip() for row in rows[split]} for split in ("train", "val", "test")]
+    assert not teams[0] & teams[1] | teams[0] & teams[2] | teams[1] & teams[2]

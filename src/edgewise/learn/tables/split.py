@@ -408,7 +408,8 @@ def _group_keys(table: Rows, rows: RowNumbers) -> list[str]:
     is_empty = np.array([not group.strip() for group in groups], dtype=bool)[codes[rows]]
     if is_empty.any():
         raise DataError(f"{table.cells.row_name(int(rows[is_empty.argmax()]))}, column {column!r}: the group is empty.")
-    return [groups[code] for code in codes[rows].tolist()]
+    names = [group.strip() for group in groups]  # blanks around a name are none of it, as in names of nodes
+    return [names[code] for code in codes[rows].tolist()]
 
 
 def _named(splits: list[int]) -> str:

@@ -287,6 +287,8 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, model_types)
 
     finds_features = options.need_targets if options.find_features is None else options.find_features
+    if finds_features:
+        check_columns_exist(cells, columns.ignore_columns)
     if source.features is None and finds_features:
         columns = with_feature_columns(cells, columns)
     if types is not None and source.features is not None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from edgewise.errors import DataError, plural
+from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.readers.graphs.lost import NOWHERE
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
@@ -283,6 +283,7 @@ def read_store(
         edge_columns: the columns of numbers of edges that a trained model reads, where they have names.
 
     Raises:
+        SettingError: no target is named.
         DataError: it is not a finished store, a column is missing, its edges have other columns than those of the
             model, or no node can be used.
     """
@@ -302,6 +303,9 @@ def read_store(
     needed = (*columns.target_columns, *(name for name in others if name)) if need_targets else ()
     check_columns(str(folder), present, (*needed, *columns.descriptors_columns, *columns.category_columns))
 
+    if need_targets and not columns.target_columns:
+        raise SettingError("no --target-columns were given; name what is to be predicted for the nodes.")
+    check_columns(str(folder), list(store.manifest["places"]), columns.ignore_columns)  # of the table, kept or not
     features = columns.descriptors_columns
     if not features and need_targets:
         used = {name for names in columns.roles().values() for name in names}

@@ -106,7 +106,7 @@ class Roles:
             name for role, columns_of_role in roles.items() if role != "descriptors_columns" for name in columns_of_role
         ]
         wanted = (*([names] if names else []), *kept, *columns.descriptors_columns)
-        check_columns(table.name, table.columns, wanted)
+        check_columns(table.name, table.columns, (*wanted, *columns.ignore_columns))
         assigned = cls(names, list(columns.descriptors_columns))
         left = [name for name in table.columns if name not in (*wanted, *columns.ignore_columns)]
 
