@@ -1,17 +1,25 @@
 """NaN among the features: filled by the median of what was trained on, for every estimator that reads features."""
 
+from datetime import datetime, timedelta
+
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 
 from edgewise import (
     DataError,
     EdgeClassifier,
     GraphClassifier,
+    GraphNodes,
     GraphRegressor,
     LinkPredictor,
     MoleculeRegressor,
     NodeClassifier,
+    NodeRegressor,
 )
+from edgewise.learn.estimators.labels import has_label, has_target, labels_of
+from edgewise.learn.estimators.numbers import as_numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore:[a-z_]+. [0-9]+ rows? lacks? something")  # see test_python_warns.py
 SMALL = {"model_dim": 8, "epochs": 2, "dropout": 0.0}
@@ -155,3 +163,55 @@ def test_what_is_missing_says_something():
     with pytest.warns(UserWarning, match="20 missing numbers of nodes"):
         classifier = GraphClassifier(model_dim=8, num_heads=2, epochs=20, dropout=0.0).fit(graphs, label)
     assert classifier.score(graphs, label) == 1.0
+
+
+@pytest.mark.filterwarnings("ignore:fit. 1 missing number of nodes")
+def test_what_an_array_masks_is_missing():
+    features, edges, _ = graph()
+    numbers = np.nan_to_num(features[:, 0]) * 2
+    mask = np.arange(len(numbers)) % 5 == 1
+    masked = np.ma.array(np.where(mask, 1e9, numbers), mask=mask)
+    np.testing.assert_array_equal(as_numbers("y", masked), np.where(mask, np.nan, numbers))
+    np.testing.assert_array_equal(as_numbers("y", np.ma.array([1, 2], mask=[False, True])), [1, np.nan])
+    hidden = np.ma.masked_invalid(np.array(features))
+    hidden.data[hidden.mask] = 1e9
+    np.testing.assert_array_equal(GraphNodes(hidden, edges).graph.node_features.numpy(), features)
+
+    settings = {"model": "gcn", **SMALL, "random_state": 0}
+    found = NodeRegressor(**settings).fit(hidden, masked, edges)
+    expected = NodeRegressor(**settings).fit(features, np.where(mask, np.nan, numbers), edges)
+    np.testing.assert_array_equal(found.predict(hidden, edges), expected.predict(features, edges))
+    assert found.score(hidden, masked, edges) == found.score(features, np.where(mask, np.nan, numbers), edges)
+
+    texts = np.array(["a", "b", "c"] * 10)
+    labels = labels_of(np.ma.array(texts, mask=mask))
+    np.testing.assert_array_equal(has_label(labels), ~mask)
+    np.testing.assert_array_equal(labels[~mask], texts[~mask])
+
+
+def test_tensors_of_a_computation():
+    for tensor in (torch.ones(3, 2, requires_grad=True), torch.ones(3, 2, dtype=torch.bfloat16)):
+        for values in (tensor, list(tensor)):
+            np.testing.assert_array_equal(as_numbers("y", values), np.ones((3, 2)))
+        assert has_target(tensor).all()
+    features, edges, _ = graph()
+    targets = torch.arange(30.0, requires_grad=True)
+    NodeRegressor(model="gcn", **SMALL).fit(np.nan_to_num(features), targets, edges)
+    NodeRegressor(model="gcn", **SMALL).fit(np.nan_to_num(features), targets.to(torch.bfloat16), edges)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.array(["2024-01-01", "NaT"], "M8[s]"),
+        np.array([5, "NaT"], "m8[s]"),
+        list(np.array([5, 7], "m8[s]")),
+        [timedelta(seconds=5), None],
+        [None, datetime(2024, 1, 1)],
+        pd.Series(pd.to_timedelta([5, 7], unit="s")),
+        pd.DataFrame({"y": pd.to_datetime(["2024-01-01", None], utc=True)}),
+    ],
+)
+def test_dates_and_durations_are_no_targets(times):
+    with pytest.raises(DataError, match=r"y.* holds .*; give numbers, such as the seconds of each"):
+        as_numbers("y", times)

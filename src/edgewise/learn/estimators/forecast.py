@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.estimators.graph_input import GraphNodes
@@ -155,7 +154,7 @@ def series_of(X: object, edges: object, *, is_directed: bool, names: tuple[str, 
         list_left_out(X.edges.rejected)
         return X
     trained_names = names
-    values = as_numbers("X", X.detach().cpu().numpy() if isinstance(X, torch.Tensor) else X)
+    values = as_numbers("X", X)
     if values.ndim != 2:
         raise DataError(f"X has {plural(values.ndim, 'axis', 'axes')}; expected (time, node).")
     if np.isinf(values).any():

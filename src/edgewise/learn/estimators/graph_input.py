@@ -16,7 +16,7 @@ from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
 from edgewise.learn.estimators.graph_warnings import warn_of_coordinates
 from edgewise.learn.estimators.names import RowsLike, column_names, positions_of_names
-from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.file import check_edges
 from edgewise.learn.readers.graphs.names import RowLabels
@@ -338,9 +338,9 @@ def dense_features_of(features: object) -> Tensor:
         DataError: They have another shape.
     """
     if not isinstance(features, Tensor):
-        array = np.asarray(features)
-        if array.dtype.kind == "c":
-            raise DataError(f"X is {array.dtype}. Complex data not supported: give real and imaginary parts apart.")
+        dtype = getattr(features, "dtype", None) or np.asarray(unwrapped(features)).dtype
+        if getattr(dtype, "kind", "") == "c":
+            raise DataError(f"X is {dtype}. Complex data not supported: give real and imaginary parts apart.")
         features = torch.from_numpy(np.array(as_numbers("X", features)))
     values = features.detach().cpu()
     if values.ndim != 2:

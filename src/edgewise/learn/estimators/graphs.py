@@ -13,6 +13,7 @@ from edgewise.graph import Graph
 from edgewise.learn.estimators.graph_input import is_graph, one_by_one, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees, warn_of_ignored_edges
 from edgewise.learn.estimators.names import RowsLike, column_names, in_order, one_row
+from edgewise.learn.estimators.numbers import unwrapped
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns, table_inputs, without_none
@@ -79,7 +80,7 @@ def targets_of(graphs: object, y: RowsLike | None) -> RowsLike:
         targets = [getattr(graph, "y", None) for graph in graphs]
         if any(target is None for target in targets):
             raise DataError("fit: y is missing; hand over the targets, or graphs that all have y.")
-        values = [np.asarray(target) for target in targets]
+        values = [np.asarray(unwrapped(target)) for target in targets]
         if any(value.size != 1 for value in values):
             raise DataError("fit: y of a graph holds several values; hand over y (row, target).")
         return np.array([value.reshape(-1)[0] for value in values])

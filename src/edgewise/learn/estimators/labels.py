@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.names import has_columns
-from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.tables.labels import alike_note
 from edgewise.learn.tables.read import ARRAYS
@@ -48,7 +48,8 @@ def label_columns(y: object) -> list[np.ndarray]:
 
 
 def plain_array(y: object) -> np.ndarray:
-    """Targets as an array, none merged with another by conversion."""
+    """Targets as an array, none merged with another by conversion; NaN or None where an array masks one."""
+    y = unwrapped(y)
     return np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
 
 
@@ -101,6 +102,7 @@ def is_known(labels: np.ndarray) -> np.ndarray:
 
 def has_target(y: object) -> np.ndarray:
     """(node): where there is a label, or at least one number."""
+    y = unwrapped(y)
     if getattr(y, "ndim", 1) == 2 and np.issubdtype(getattr(y, "dtype", object), np.floating):
         return np.array(~np.isnan(np.asarray(y)).all(axis=1))
     return np.any([is_known(labels) for labels in label_columns(y)], axis=0)

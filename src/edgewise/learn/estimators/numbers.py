@@ -1,15 +1,40 @@
 """Numbers as arguments have them; an error names the row and the value that is none."""
 
+from datetime import date, timedelta
+
 import numpy as np
+import torch
 from jaxtyping import Float64
 
 from edgewise.errors import CellTypeError, DataError, refuse_single_text
 from edgewise.learn.estimators.names import row_name
 from edgewise.learn.tables.read import ARRAYS
 
+TIMES_AS_NUMBERS = "give numbers, such as the seconds of each, and NaN where there is none"
+"""What to do about times."""
+
+
+def unwrapped(values: object) -> object:
+    """A tensor, also one within a list, as an array without gradients; what an array masks as NaN, or as None among
+    cells that are no floating numbers; others as they are."""
+    if isinstance(values, torch.Tensor):
+        detached = values.detach().cpu()
+        return (detached.float() if detached.dtype == torch.bfloat16 else detached).numpy()
+    if isinstance(values, list | tuple) and any(isinstance(value, torch.Tensor) for value in values):
+        return [unwrapped(value) for value in values]
+    if not isinstance(values, np.ma.MaskedArray):
+        return values
+    mask, cells = np.ma.getmaskarray(values), np.array(values.data)
+    if not mask.any():
+        return cells
+    is_floating = np.issubdtype(cells.dtype, np.floating)
+    cells = cells if is_floating else cells.astype(object)
+    cells[mask] = np.nan if is_floating else None
+    return cells
+
 
 def as_numbers(argument: str, values: object, *, in_fit: bool = False) -> Float64[np.ndarray, "..."]:
-    """An argument as numbers; None and what pandas calls NA are NaN.
+    """An argument as numbers; None, what an array masks, and what pandas calls NA are NaN.
 
     Args:
         argument: what it is called in a message.
@@ -17,13 +42,18 @@ def as_numbers(argument: str, values: object, *, in_fit: bool = False) -> Float6
         in_fit: whether rows may stand behind others, so that `naming_rows` calls them as their owner does.
 
     Raises:
-        DataError: it is one string, or a value is not a number.
+        DataError: it is one string, or a value is not a number, such as a date or a duration.
         CellTypeError: a value is neither a number nor text.
     """
     refuse_single_text(argument, values)
     dtypes = [values.dtype] if hasattr(values, "dtype") else list(getattr(values, "dtypes", ()))
     if any(getattr(dtype, "kind", "") == "c" for dtype in dtypes):
         raise DataError(f"{argument} holds complex numbers; expected real ones.")
+    if isinstance(values, list | tuple) and values and isinstance(values[0], np.generic):
+        dtypes = [values[0].dtype]
+    if any(getattr(dtype, "kind", "") in ("m", "M") for dtype in dtypes):
+        raise DataError(f"{argument} holds dates or durations; {TIMES_AS_NUMBERS}.")
+    owner, values = values, unwrapped(values)
     try:
         return np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -34,12 +64,14 @@ def as_numbers(argument: str, values: object, *, in_fit: bool = False) -> Float6
         numbers = np.empty(cells.shape)
         for index, cell in np.ndenumerate(cells):
             try:
-                numbers[index] = np.nan if str(cell) == "<NA>" else float(cell)
+                numbers[index] = np.nan if cell is None or str(cell) == "<NA>" else float(cell)
             except (TypeError, ValueError) as reason:
-                row = f"{ARRAYS[0]}, row {index[0]}" if in_fit else row_name(values, index[0])
+                row = f"{ARRAYS[0]}, row {index[0]}" if in_fit else row_name(owner, index[0])
                 column = f", column {index[1]}" if len(index) > 1 else ""
                 comma = isinstance(cell, str) and cell.count(",") == 1
                 remedy = "; write a point in place of the comma" if comma else "; None or NaN says that it is missing"
+                if isinstance(cell, date | timedelta | np.datetime64 | np.timedelta64):
+                    raise DataError(f"{row} of {argument}{column} holds {cell!r}; {TIMES_AS_NUMBERS}.") from error
                 if isinstance(reason, TypeError):
                     raise CellTypeError(f"{row} of {argument}{column} holds {cell!r}: {reason}.") from error
                 raise DataError(f"{row} of {argument}{column}: {cell!r} is not a number{remedy}.") from error
