@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.gaussian_process import GaussianProcessRegressor
 
@@ -12,7 +13,7 @@ from edgewise.cli.main import main
 from edgewise.learn.estimators.row_methods import data_of, predictions
 from edgewise.learn.estimators.texts import TEXTS as ROWS
 from edgewise.learn.tasks.explained import target_predictions
-from edgewise.learn.tasks.prediction_columns import prediction_columns
+from edgewise.learn.tasks.prediction_columns import format_cell, num_digits, prediction_columns, with_columns
 from edgewise.learn.training.conformal import empty_intervals, interval_radius, rows_for
 
 TEXTS = [f"{'good ' * (number % 7)}film {number}" for number in range(60)]
@@ -106,3 +107,25 @@ def test_intervals_that_stay_empty_say_so(models, tmp_path, capsys):
         assert (line in capsys.readouterr().err) == is_empty
         cells = (tmp_path / f"{coverage}.csv").read_text().splitlines()[1].split(",")
         assert (cells[4:6] == ["", ""]) == is_empty
+
+
+@pytest.mark.parametrize(
+    ("mean", "std", "digits"),
+    [(0.0, 1.0, 7), (300.0, 10.0, 7), (1e9, 3e8, 7), (2000.0, 1.0, 8), (1709251265.0, 400.0, 11), (1e15, 1.0, 17)],
+)
+def test_a_file_has_the_digits_that_tell_predictions_apart(mean, std, digits):
+    assert num_digits(mean, std) == digits
+
+
+def test_targets_far_from_zero_are_written_apart():
+    values = 1709251265 + 400 * VALUES
+    model = TextRegressor(**SMALL, companions="none").fit(TEXTS, values, validation=VALIDATION)
+    (found,) = predictions(model, ROWS, TEXTS, {}).targets
+    columns = prediction_columns(model.trained_, [found])
+    for name, exact in {"target_pred": found.value, "target_low": found.low, "target_high": found.high}.items():
+        np.testing.assert_allclose([float(format_cell(cell)) for cell in columns[name]], exact, rtol=0, atol=0.05)
+        assert len({format_cell(cell) for cell in columns[name]}) == len(set(np.round(exact, 1)))
+    table = with_columns(pd.DataFrame({"text": TEXTS}), columns, "texts.csv", ".parquet")
+    np.testing.assert_array_equal(table["target_pred"], found.value)
+    assert table["target_pred"].dtype == np.float64
+    assert format_cell(columns["target_std"][0]) == f"{found.std[0]:.7g}"

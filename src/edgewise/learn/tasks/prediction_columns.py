@@ -1,5 +1,6 @@
 """Predictions as columns of a table: their names, their cells, and a file of both."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,16 +15,54 @@ from edgewise.learn.training.folder import csv_text
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+NUM_DIGITS = 7
+"""The significant digits of a number in a file."""
+MAX_DIGITS = 17
+"""The digits that tell any two numbers in double precision apart."""
+FINEST = 1e-4
+"""The finest difference between predictions that a file shows, in standard deviations of the target."""
+
+
+class LongNumber(float):
+    """A number of which seven digits are too few to tell it from the others of its column."""
+
+    digits: int
+    """The significant digits that are written."""
+
+    @classmethod
+    def column(cls, values: np.ndarray, digits: int) -> np.ndarray:
+        """(row): numbers that are written with so many digits; as they are where seven do."""
+        if digits <= NUM_DIGITS:
+            return values
+        numbers = np.array([None] * len(values), dtype=object)
+        for row, value in enumerate(values.tolist()):
+            numbers[row] = cls(value)
+            numbers[row].digits = digits
+        return numbers
+
+
+def num_digits(mean: float, std: float) -> int:
+    """The significant digits that show differences of `FINEST` standard deviations around a mean; at least seven."""
+    if not mean or not std:
+        return NUM_DIGITS
+    digits = math.floor(math.log10(abs(mean))) + 1 - round(math.log10(FINEST * std))
+    return min(max(digits, NUM_DIGITS), MAX_DIGITS)
+
 
 def prediction_columns(
     trained: FittedTable, predictions: Sequence[Prediction], *, show_parts: bool = False
 ) -> dict[str, np.ndarray | list[Label | str]]:
     """The columns that predictions add to a table, in order: value, probabilities of classes, standard deviations,
-    interval; with `show_parts` also the value or the probabilities by the network alone and by each companion."""
+    interval; with `show_parts` also the value or the probabilities by the network alone and by each companion.
+
+    Targets far from zero, such as seconds since 1970, are columns of `LongNumber`.
+    """
+    scale = trained.target_scale
     columns: dict[str, np.ndarray | list[Label | str]] = {}
-    for name, prediction in zip(trained.columns.target_columns, predictions, strict=True):
+    for target, (name, prediction) in enumerate(zip(trained.columns.target_columns, predictions, strict=True)):
+        digits = NUM_DIGITS if scale is None else num_digits(scale.mean[target], scale.std[target])
         if prediction.probabilities is None:
-            columns[f"{name}_pred"] = prediction.value
+            columns[f"{name}_pred"] = LongNumber.column(prediction.value, digits)
         else:
             classes = trained.classes[name]
             columns[f"{name}_pred"] = ["" if np.isnan(v) else classes[int(v)] for v in prediction.value]
@@ -33,11 +72,12 @@ def prediction_columns(
         if prediction.ensemble_std is not None:
             columns[f"{name}_ensemble_std"] = prediction.ensemble_std
         if prediction.probabilities is None:
-            columns[f"{name}_low"], columns[f"{name}_high"] = prediction.low, prediction.high
+            for end, values in (("low", prediction.low), ("high", prediction.high)):
+                columns[f"{name}_{end}"] = LongNumber.column(values, digits)
         for part, values in (prediction.parts if show_parts else {}).items():
             ending = part.replace("-", "_")
             if prediction.probabilities is None:
-                columns[f"{name}_pred_{ending}"] = values
+                columns[f"{name}_pred_{ending}"] = LongNumber.column(values, digits)
                 continue
             for number, label in enumerate(trained.classes[name]):
                 columns[f"{name}_prob_{label}_{ending}"] = values[:, number]
@@ -45,9 +85,11 @@ def prediction_columns(
 
 
 def format_cell(value: object) -> object:
-    """A cell of a CSV file: numbers to seven significant digits, empty for a missing number."""
+    """A cell of a CSV file: numbers to seven significant digits, or more where a column needs them, empty for a
+    missing number."""
     if isinstance(value, (float, np.floating)):
-        return "" if np.isnan(value) else f"{value:.7g}"
+        digits = value.digits if isinstance(value, LongNumber) else NUM_DIGITS
+        return "" if np.isnan(value) else f"{value:.{digits}g}"
     return value
 
 
@@ -76,7 +118,13 @@ def with_columns(
             f"{source} already has the column {existing[0]!r}, which predictions need; give it another name."
         )
     if suffix == ".parquet":
-        return frame.assign(**added)
+        return frame.assign(**{name: _without_digits(values) for name, values in added.items()})
     columns = {name: to_text_arrow(frame[name]).to_pylist() for name in frame.columns}
     columns |= {name: [format_cell(value) for value in values] for name, values in added.items()}
     return csv_text(list(columns) if with_header else None, zip(*columns.values(), strict=True))
+
+
+def _without_digits(values: np.ndarray | Sequence[object]) -> np.ndarray | Sequence[object]:
+    """A column of `LongNumber` as plain numbers; others as they are."""
+    is_long = len(values) > 0 and isinstance(values[0], LongNumber)
+    return np.asarray(values, dtype=np.float64) if is_long else values
