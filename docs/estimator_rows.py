@@ -204,7 +204,7 @@ def _score(rows: Rows, call: str) -> Method:
     y = rows.y("(row) or (row, target): what is true; missing as in `fit`.")
     is_accuracy = "classes" in call
     text = (
-        "The share of the rows whose class is predicted right; of several targets, all that are known."
+        "The share of the rows with a label whose class is predicted right; of several targets, all that are known."
         if is_accuracy
         else "R² over the targets that are known, of several the mean."
     )

@@ -171,7 +171,7 @@ LINK_METHODS = (
         "score",
         (
             PAIRS,
-            Argument("y", "ArrayLike", "(pair): whether each is a link.", None),
+            Argument("y", "ArrayLike", "(pair): whether each is a link: True or 1, else False or 0.", None),
             Argument("sample_weight", "ArrayLike | None", "(pair): how much each pair counts."),
             *(replace(each, meaning="As in `predict_proba`.", by_name=True) for each in OTHER_GRAPH),
         ),

@@ -232,6 +232,25 @@ def test_links_have_a_score():
     assert predictor.score(pairs, known, weights) == 6 / 8
     with pytest.raises(DataError, match=r"y is \(2,\), but there are 3 pairs"):
         predictor.score(pairs, known[:2])
+    assert predictor.score(pairs, known.astype(int).tolist(), weights) == 6 / 8
+    for value in ("no", np.nan, None, 2):
+        with pytest.raises(DataError, match=f"row 2 of y is {value!r}; expected True or 1 for a link"):
+            predictor.score(pairs, [True, 0, value])
+    with pytest.raises(DataError, match=r"sample_weight is \(2,\); expected a weight for each row, \(3,\)"):
+        predictor.score(pairs, known, weights[:2])
+
+
+def test_weights_of_a_score_are_as_many_as_rows(graph, regressor):
+    features, numbers, edges = graph
+    message = r"score: sample_weight is \(4,\); expected a weight for each row, \(30,\)"
+    with pytest.raises(DataError, match=message):
+        regressor.score(features, numbers[:, 0], edges, sample_weight=np.ones(4))
+    labels = np.where(np.nan_to_num(numbers[:, 0]) > 0, "a", "b")
+    classifier = NodeClassifier(**NODES).fit(features, labels, edges)
+    with pytest.raises(DataError, match=message):
+        classifier.score(features, labels, edges, sample_weight=np.ones(4))
+    with pytest.raises(DataError, match=r"y holds 1, 0; classes_ are 'a', 'b'"):
+        classifier.score(features, (labels == "a").astype(int), edges)
 
 
 def test_a_forecaster_takes_arrays():

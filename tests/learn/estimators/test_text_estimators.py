@@ -40,6 +40,23 @@ def test_classes_are_learned_and_named(classifier):
     assert classifier.fingerprint(new).shape == (40, 16)
 
 
+def test_labels_of_a_score(classifier):
+    new, labels, _ = reviews(40, seed=1)
+    gaps = [None if row % 4 == 0 else label for row, label in enumerate(labels)]
+    assert classifier.score(new, gaps) == 1.0, "rows without a label are left out"
+    weights = np.arange(40) % 4
+    assert classifier.score(new, gaps, sample_weight=weights) == 1.0
+    for absent in ([None] * 40, np.full(40, np.nan)):
+        with pytest.raises(DataError, match="score: no row has a label"):
+            classifier.score(new, absent)
+    with pytest.raises(DataError, match="no label of y is among classes_: y holds 0, 1; classes_ are 'bad', 'good'"):
+        classifier.score(new, np.arange(40) % 2)
+    with pytest.raises(DataError, match="weights in sample_weight of the rows with a label add up to zero"):
+        classifier.score(new, gaps, sample_weight=weights == 0)
+    with pytest.raises(DataError, match=r"sample_weight is \(39,\); expected a weight for each row, \(40,\)"):
+        classifier.score(new, labels, sample_weight=np.ones(39))
+
+
 def test_what_it_is_kept_as(classifier, tmp_path):
     classifier.save(tmp_path / "run")
     again = TextClassifier.load(tmp_path / "run")

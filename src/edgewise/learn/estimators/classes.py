@@ -313,7 +313,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         nodes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """The share of the rows whose class is predicted right; of several targets, all that are known.
+        """The share of the rows with a label whose class is predicted right; of several targets, all that are known.
 
         Args:
             X: As in `fit`.
@@ -1032,7 +1032,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
         *,
         graph_features: "Table | None" = None,
     ) -> float:
-        """The share of the rows whose class is predicted right; of several targets, all that are known.
+        """The share of the rows with a label whose class is predicted right; of several targets, all that are known.
 
         Args:
             X: As in `fit`.
@@ -1709,7 +1709,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
     def score(
         self, X: "Table", y: "Table", sample_weight: ArrayLike | None = None, *, conditions: "Table | None" = None
     ) -> float:
-        """The share of the rows whose class is predicted right; of several targets, all that are known.
+        """The share of the rows with a label whose class is predicted right; of several targets, all that are known.
 
         Args:
             X: As in `fit`.
@@ -2426,7 +2426,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
         nodes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> float:
-        """The share of the rows whose class is predicted right; of several targets, all that are known.
+        """The share of the rows with a label whose class is predicted right; of several targets, all that are known.
 
         Args:
             X: As in `fit`.
@@ -3246,7 +3246,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         return row_methods.predict_proba(self, _texts(), X, {})
 
     def score(self, X: "Table", y: "Table", sample_weight: ArrayLike | None = None) -> float:
-        """The share of the rows whose class is predicted right; of several targets, all that are known.
+        """The share of the rows with a label whose class is predicted right; of several targets, all that are known.
 
         Args:
             X: As in `fit`.
@@ -3891,7 +3891,7 @@ class LinkPredictor(Estimator):
 
         Args:
             X: (pair, 2) nodes, by their names in a graph with names, else counted from 0.
-            y: (pair): whether each is a link.
+            y: (pair): whether each is a link: True or 1, else False or 0.
             sample_weight: (pair): how much each pair counts.
             graph: As in `predict_proba`.
             edges: As in `predict_proba`.

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
-from edgewise.learn.estimators.labels import all_right, has_label, is_known, label_columns, plain_array, r2
+from edgewise.learn.estimators.labels import has_label, is_known, label_columns, plain_array, r2, share_right
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import (
@@ -165,14 +165,13 @@ def score_classes(
         if np.issubdtype(labels.dtype, np.integer) and -1 not in classes.tolist():
             has_labels[-1] &= labels != -1
 
-    judged = np.any(has_labels, axis=0) & _mask_of(nodes, len(columns[0]))
-    if not judged.any():
-        raise DataError("score: no row has a label; expected labels to compare with.")
+    mask = _mask_of(nodes, len(columns[0]))
     predicted = predict_classes(estimator, adapter, X, extra_inputs)
     if len(columns) != len(classes_of(estimator)) or len(predicted) != len(columns[0]):
         raise DataError(f"score: y is {plain_array(y).shape}, but predictions are {predicted.shape}.")
-    right = all_right(columns, has_labels, predicted)[judged]
-    return float(np.average(right, weights=_weights(sample_weight, judged)))
+    return share_right(
+        columns, [labeled & mask for labeled in has_labels], predicted, classes_of(estimator), sample_weight
+    )
 
 
 @naming_parameters
@@ -213,8 +212,3 @@ def _mask_of(nodes: ArrayLike | None, num_rows: int) -> np.ndarray:
             "for each row that counts."
         )
     return mask
-
-
-def _weights(sample_weight: ArrayLike | None, rows: np.ndarray) -> np.ndarray | None:
-    """The weights of some rows."""
-    return None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)[rows]

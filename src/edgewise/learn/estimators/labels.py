@@ -108,16 +108,68 @@ def has_target(y: object) -> np.ndarray:
     return np.any([is_known(labels) for labels in label_columns(y)], axis=0)
 
 
-def accuracy(y: object, predicted: np.ndarray, sample_weight: ArrayLike | None = None) -> float:
-    """The share of the rows whose known labels are all predicted right, each row counted by its weight."""
+def accuracy(
+    y: object, predicted: np.ndarray, classes: Sequence[np.ndarray], sample_weight: ArrayLike | None = None
+) -> float:
+    """The share of the rows whose known labels are all predicted right, each row counted by its weight.
+
+    Args:
+        y: (row) or (row, target) labels; rows without any are left out.
+        predicted: The same shape.
+        classes: The classes of each target that a model knows.
+        sample_weight: (row).
+
+    Raises:
+        DataError: The shapes differ, no row has a label, or no label is a class of the model.
+    """
     columns = label_columns(y)
     if predicted.shape != ((len(columns[0]), len(columns)) if len(columns) > 1 else columns[0].shape):
         raise DataError(f"score: y is {plain_array(y).shape}, but predictions are {predicted.shape}.")
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
-    if len(columns) == 1:
-        return float(np.average(columns[0] == predicted, weights=weights))
-    is_labeled = [has_label(labels) for labels in columns]
-    return float(np.average(all_right(columns, is_labeled, predicted), weights=weights))
+    return share_right(columns, [has_label(labels) for labels in columns], predicted, classes, sample_weight)
+
+
+def share_right(
+    columns: Sequence[np.ndarray],
+    is_labeled: Sequence[np.ndarray],
+    predicted: np.ndarray,
+    classes: Sequence[np.ndarray],
+    sample_weight: ArrayLike | None,
+) -> float:
+    """`accuracy`, where it is known which labels count: `is_labeled` of each target."""
+    weights = weights_of(sample_weight, len(predicted))
+    judged = np.any(is_labeled, axis=0)
+    if not judged.any():
+        raise DataError("score: no row has a label; expected labels to compare with.")
+    for labels, is_there, of_target in zip(columns, is_labeled, classes, strict=True):
+        present = list(dict.fromkeys(labels[is_there].tolist()))
+        if present and not set(present) & set(of_target.tolist()):
+            raise DataError(
+                f"score: no label of y is among classes_: y holds {_some(present)}; classes_ are "
+                f"{_some(of_target.tolist())}. Give labels of the same type as in fit."
+            )
+    right = all_right(columns, is_labeled, predicted)[judged]
+    weights = None if weights is None else weights[judged]
+    if weights is not None and not weights.sum():
+        raise DataError("score: the weights in sample_weight of the rows with a label add up to zero.")
+    return float(np.average(right, weights=weights))
+
+
+def weights_of(sample_weight: ArrayLike | None, num_rows: int) -> np.ndarray | None:
+    """(row): the weights of a score; None where all rows count the same.
+
+    Raises:
+        DataError: There are more or fewer weights than rows.
+    """
+    if sample_weight is None:
+        return None
+    weights = as_numbers("sample_weight", sample_weight)
+    if weights.shape != (num_rows,):
+        raise DataError(f"score: sample_weight is {weights.shape}; expected a weight for each row, ({num_rows},).")
+    return weights
+
+
+def _some(labels: Sequence[object]) -> str:
+    return ", ".join(map(repr, labels[:3])) + (", …" if len(labels) > 3 else "")
 
 
 def all_right(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray], predicted: np.ndarray) -> np.ndarray:
@@ -159,7 +211,7 @@ def r2(y: object, predicted: np.ndarray, status: Sequence[str], sample_weight: A
         raise DataError(f"score: row {row} has a target, but cannot be predicted: {status[row]}.")
     if not has_target.any(axis=0).all():
         raise DataError("score: y is empty; expected targets to compare with.")
-    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    weights = weights_of(sample_weight, len(truth))
     scores = [
         r2_score(truth[rows, column], predicted[rows, column], sample_weight=None if weights is None else weights[rows])
         for column, rows in enumerate(has_target.T)

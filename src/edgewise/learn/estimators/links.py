@@ -12,6 +12,8 @@ from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.learn.estimators.graph_input import is_graph, node_number, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
+from edgewise.learn.estimators.labels import plain_array, weights_of
+from edgewise.learn.estimators.names import row_name
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, without_none
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, learn_names, refuse, settings_of, train
@@ -101,12 +103,22 @@ def score(
     graph: object,
     extra_inputs: ExtraInputs,
 ) -> float:
-    """The share of the pairs for which it is predicted right whether they are a link."""
+    """The share of the pairs for which it is predicted right whether they are a link.
+
+    Raises:
+        DataError: A value of y says neither, or there are more or fewer than pairs.
+    """
     refuse_single_text("y", y)
-    predicted, truth = predict(estimator, pairs, graph, extra_inputs), np.asarray(y)
+    predicted, truth = predict(estimator, pairs, graph, extra_inputs), plain_array(y)
     if truth.shape != predicted.shape:
         raise DataError(f"score: y is {truth.shape}, but there are {len(predicted)} pairs.")
-    return float(np.average(predicted == truth.astype(bool), weights=sample_weight))  # type: ignore[arg-type]
+    for row, value in enumerate(truth.tolist()):
+        if not isinstance(value, bool | np.bool_ | int | float | np.number) or value not in (0, 1):
+            raise DataError(
+                f"score: {row_name(y, row)} of y is {value!r}; expected True or 1 for a link, False or 0 for none."
+            )
+    weights = weights_of(sample_weight, len(truth))
+    return float(np.average(predicted == truth.astype(bool), weights=weights))
 
 
 @naming_parameters

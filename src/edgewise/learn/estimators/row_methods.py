@@ -234,9 +234,10 @@ def score_classes(
     extra_inputs: ExtraInputs,
     sample_weight: ArrayLike | None,
 ) -> float:
-    """The share of the rows whose class is predicted right; of several targets, all that are known."""
+    """The share of the rows with a label whose class is predicted right; of several targets, all that are known."""
     truth = truth_of(estimator, adapter, X, y)
-    return accuracy(truth, predict_classes(estimator, adapter, X, extra_inputs), sample_weight)
+    predicted = predict_classes(estimator, adapter, X, extra_inputs)
+    return accuracy(truth, predicted, classes_of(estimator), sample_weight)
 
 
 def number_targets(y: object) -> EncodedTargets:
