@@ -142,3 +142,21 @@ def test_bad_words(learn, chain, edgewise, tmp_path):
     ):
         code, _, err = edgewise("predict", tmp_path / "run", table, "-o", "-")
         assert (code, message in err) == (2, True), err
+
+
+@pytest.mark.parametrize(
+    ("times", "expected"),
+    [
+        (pd.date_range("1970-01-01", periods=62, freq="D").strftime("%Y-%m-%d"), ["1970-03-02", "1970-03-03"]),
+        ([str(1709251265123 + 7 * step) for step in range(62)], ["1709251265543", "1709251265550"]),
+    ],
+)
+def test_times_of_predictions_go_on(edgewise, tmp_path, times, expected):
+    values = np.random.default_rng(0).normal(size=60).round(3).tolist()
+    series = write_csv(tmp_path / "s.csv", {"step": list(times[:60]), "a": values, "b": values})
+    edges, run = write_csv(tmp_path / "e.csv", {"from": ["a"], "to": ["b"]}), tmp_path / "run"
+    flags = ["--edges", edges, "--time-column", "step", *SMALL, "--epochs", 1]
+    assert edgewise("train", series, *flags, "-o", run)[0] == 0
+    code, _, err = edgewise("predict", run, series, "--edges", edges, "-o", tmp_path / "next.csv")
+    assert code == 0, err
+    assert [row["step"] for row in read_csv(tmp_path / "next.csv")] == expected

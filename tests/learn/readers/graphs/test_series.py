@@ -175,6 +175,44 @@ def test_ends_of_months_are_a_step_apart(tmp_path):
     assert [ends.clock.at(step) for step in (3, 4, 13)] == ["2024-04-30", "2024-05-31", "2025-02-28"]
 
 
+@pytest.mark.parametrize(
+    ("start", "step", "unit"),
+    [
+        ("1970-01-01", np.timedelta64(1, "h"), "m"),
+        ("1970-01-01", np.timedelta64(1, "D"), "D"),
+        ("1600-01-01", np.timedelta64(1, "D"), "D"),
+        ("2300-01-01", np.timedelta64(1, "h"), "m"),
+        ("2262-04-11", np.timedelta64(1, "D"), "D"),
+        ("2024-01-01", np.timedelta64(37, "ms"), "us"),
+        ("2024-01-01", np.timedelta64(37, "us"), "us"),
+    ],
+)
+def test_dates_go_on_whenever_they_are(tmp_path, start, step, unit):
+    """1970 was taken for months, other centuries lay beyond nanoseconds, and short steps lost microseconds."""
+    moments = np.datetime64(start, unit) + np.arange(130) * step
+    cells = [str(moment).replace("T", " ") for moment in moments]
+    clock = times_of(tmp_path, cells[:120]).clock
+    assert [clock.at(number) for number in range(130)] == cells
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [str(1709251265123 + 7 * number) for number in range(12)],
+        [str(10**15 + number) for number in range(12)],
+        [str(10**17 + 1600 * number) for number in range(12)],
+        [f"{1709251265 + number / 8:.3f}".rstrip("0").rstrip(".") for number in range(12)],
+        [f"{1709251265 + number / 10:.1f}".removesuffix(".0") for number in range(12)],
+        [f"{number / 10:.1f}".removesuffix(".0") for number in range(12)],
+        [f"{number / 1000:.3f}".rstrip("0").rstrip(".") for number in range(12)],
+        [str(-5 + number) for number in range(12)],
+    ],
+)
+def test_numbers_go_on_with_all_their_digits(tmp_path, cells):
+    clock = times_of(tmp_path, cells[:8]).clock
+    assert [clock.at(number) for number in range(12)] == cells
+
+
 def test_clocks_that_are_put_forward_have_times_in_utc(tmp_path):
     """They ended in a traceback of pandas."""
     stamps = ["2024-03-31T00:00+01:00", "2024-03-31T01:00+01:00", "2024-03-31T03:00+02:00", "2024-03-31T04:00+02:00"]

@@ -1,10 +1,11 @@
 """The times of a series: numbers or dates, sorted, evenly spaced, with missing steps filled or rejected."""
 
+import math
 import re
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -29,16 +30,24 @@ MAY = 5
 """The month whose name is as long as its abbreviation."""
 MAX_FILLED = 10
 """The largest factor by which filling missing steps may lengthen a series."""
+NUM_DIGITS = 12
+"""The digits of a step behind which a number is rounding alone."""
+MAX_WHOLE = 1e21
+"""Below it whole numbers are written in full."""
+Unit: TypeAlias = Literal["number", "nanosecond", "microsecond", "month"]
+"""What times count."""
+CODES: dict[Unit, Literal["ns", "us"]] = {"nanosecond": "ns", "microsecond": "us"}
+"""What numpy and pandas call parts of a second."""
 
 
 @dataclass(frozen=True)
 class Clock:
     """Times at equal distances."""
 
-    unit: Literal["number", "nanosecond", "month"]
+    unit: Unit
     """What is counted."""
     start: float
-    """The first time."""
+    """The first time, where times are numbers."""
     step: float
     """The distance from one time to the next."""
     form: str | None = None
@@ -52,7 +61,7 @@ class Clock:
         """The name of a step, also beyond the last one."""
         time = self.time(step)
         if not isinstance(time, pd.Timestamp):
-            return f"{time:.12g}"
+            return _plain(time, self.step)
         return str(time) if self.form is None else _written(time, self.form)
 
     def time(self, step: int) -> float | pd.Timestamp:
@@ -62,7 +71,8 @@ class Clock:
         if self.unit == "month":
             moment = self.first + pd.DateOffset(months=round(step * self.step))
             return moment + pd.offsets.MonthEnd(0) if self.are_month_ends else moment
-        return self.first + pd.Timedelta(round(step * self.step), unit="ns")
+        code = CODES[self.unit]
+        return self.first.as_unit(code) + pd.Timedelta(np.timedelta64(round(step * self.step), code))
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +131,11 @@ def in_time(
     step = _step(numbers)
     steps = _steps(numbers, step, names, source)
     first = None if dates is None else dates[int(order[0])]
-    unit: Literal["number", "nanosecond", "month"] = "number" if dates is None else "nanosecond"
-    if dates is not None and abs(numbers[0]) < 1e9:
-        unit = "month"
+    if dates is None:
+        step = _exact(step, numbers)
 
     form = None if dates is None else read.form or _form(cells, dates, read.is_day_first)
-    clock = Clock(unit, float(numbers[0]), step, form, first, read.are_month_ends)
+    clock = Clock(read.unit, float(numbers[0]), step, form, first, read.are_month_ends)
     return _filled(values, names, steps, clock, gaps, notes, source)
 
 
@@ -146,6 +155,14 @@ def _refuse_midnight(cells: Sequence[str], lines: Sequence[int], source: str) ->
 def is_time(cell: str) -> bool:
     """Whether a cell, which is not a number, reads as a date or a time of the day."""
     return bool(np.isfinite(_dated(pd.Series([cell], dtype=object)).numbers).all())
+
+
+def are_dates(cells: Sequence[str]) -> bool:
+    """Whether cells read as dates, and not as numbers."""
+    texts = pd.Series(cells, dtype=object)
+    if not len(texts) or pd.to_numeric(texts, errors="coerce").notna().any():
+        return False
+    return is_time(cells[0]) and bool(np.isfinite(_dated(texts).numbers).all())
 
 
 def is_counter(values: Float64[np.ndarray, " row"]) -> bool:
@@ -191,7 +208,8 @@ class _Read:
     """One way to read the cells of a time column."""
 
     numbers: Float64[np.ndarray, " row"]
-    """NaN where a cell cannot be read so: months where dates count months, else nanoseconds."""
+    """NaN where a cell cannot be read so: of dates the months, or the parts of a second behind the earliest."""
+    unit: Unit = "number"
     dates: pd.DatetimeIndex | None = None
     form: str | None = None
     """How dates are written, where that is known."""
@@ -285,9 +303,13 @@ def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, i
     are_month_ends = bool(dates.is_month_end.all())
     is_monthly = (len(set(dates.day)) == 1 or are_month_ends) and len(set(dates.time)) == 1 and len(set(months)) > 1
     if is_monthly:
-        return _Read(months, dates, form, is_day_first, are_month_ends)
+        return _Read(months, "month", dates, form, is_day_first, are_month_ends)
 
-    return _Read(dates.as_unit("ns").asi8.astype(np.float64), dates, form, is_day_first)
+    # Nanoseconds reach from 1678 to 2262 alone.
+    is_fine = dates.unit == "ns" and bool((dates.asi8 % 1000).any())
+    unit: Unit = "nanosecond" if is_fine else "microsecond"
+    counts = dates.as_unit(CODES[unit]).asi8
+    return _Read((counts - counts.min()).astype(np.float64), unit, dates, form, is_day_first)
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:
@@ -312,6 +334,23 @@ def _steps(numbers: np.ndarray, step: float, names: Sequence[str], source: str) 
             "usual step; give a row for each step, or leave out --time-column to count rows."
         )
     return np.concatenate([[0], np.cumsum(np.rint(parts))]).astype(np.int64)
+
+
+def _exact(step: float, numbers: np.ndarray) -> float:
+    """A distance between numbers without what their rounding adds: 0.1 between seconds since 1970."""
+    return round(step, _decimals(float(np.abs(numbers).max()))) or step
+
+
+def _plain(time: float, step: float) -> str:
+    """A number as text: whole ones in full, others to the digits that times at such distances have."""
+    largest = max(abs(time), step)
+    rounded = round(time, max(0, min(NUM_DIGITS - 1 - math.floor(math.log10(step)), _decimals(largest))))
+    return str(int(rounded)) if rounded.is_integer() and largest < MAX_WHOLE else repr(rounded)
+
+
+def _decimals(largest: float) -> int:
+    """The decimals that numbers up to some size have in double precision, but for the last bits."""
+    return max(0, math.floor(-math.log10(4 * float(np.spacing(largest)))))
 
 
 def _written(moment: pd.Timestamp, form: str) -> str:
