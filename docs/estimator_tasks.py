@@ -224,8 +224,8 @@ SERIES = Argument(
     "X",
     '"SeriesInput"',
     "(time, node), with NaN where nothing is known: an array, a tensor, a DataFrame or a `Series`. The columns of a "
-    "DataFrame name the nodes. A DatetimeIndex, or its `time_column`, has the times: rows are sorted by them, and "
-    "`gaps` says what happens to missing and repeated ones.",
+    "DataFrame name the nodes. An index of dates, of periods or of text that reads as dates, or its `time_column`, "
+    "has the times: rows are sorted by them, and `gaps` says what happens to missing and repeated ones.",
     None,
 )
 FORECAST_METHODS = (

@@ -97,3 +97,32 @@ def test_times_of_the_day_past_midnight_are_refused(cells):
         in_time(cells, values, range(2, 2 + len(cells)), "error", "series.csv, column 'time'")
     timed = in_time(["21:00", "22:00", "23:00"], values[:3], range(2, 5), "error", "series.csv, column 'time'")
     assert timed.clock.at(3) == "00:00"
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        pd.period_range("2024-01-01", periods=63, freq="D"),
+        pd.Index([day.date() for day in pd.date_range("2024-01-01", periods=63)], dtype=object),
+        pd.Index([day.to_pydatetime() for day in pd.date_range("2024-01-01", periods=63)], dtype=object),
+        pd.Index([str(day.date()) for day in pd.date_range("2024-01-01", periods=63)]),
+    ],
+    ids=["periods", "dates", "datetimes", "texts"],
+)
+def test_an_index_of_times_in_any_form(index):
+    table = pd.DataFrame(VALUES, columns=["a", "b"], index=index[:60])
+    model = Forecaster(**SMALL).fit(table)
+    found = model.predict(table)
+    assert found.index.equals(pd.date_range("2024-03-01", periods=3))
+    with pytest.warns(UserWarning, match="predict: 60 rows were out of order and sorted by time"):
+        pd.testing.assert_frame_equal(model.predict(table.iloc[::-1]), found)
+    with pytest.raises(DataError, match="1 step is missing, the first behind '2024-01-05"):
+        Forecaster(**SMALL).fit(table.drop(index[5]))
+    noisy = (found + np.arange(6.0).reshape(3, 2) / 10).set_axis(index[60:])
+    assert model.score(table, noisy.iloc[::-1]) == pytest.approx(model.score(table, noisy.to_numpy()))
+
+
+@pytest.mark.parametrize("index", [range(60), [str(row) for row in range(60)], [f"row {row}" for row in range(60)]])
+def test_an_index_that_counts_or_names_rows_is_no_time(index):
+    table = pd.DataFrame(VALUES, columns=["a", "b"], index=index)
+    assert isinstance(Forecaster(**SMALL).fit(table).predict(table), np.ndarray)

@@ -4134,8 +4134,9 @@ class Forecaster(Estimator):
 
         Args:
             X: (time, node), with NaN where nothing is known: an array, a tensor, a DataFrame or a `Series`. The columns
-                of a DataFrame name the nodes. A DatetimeIndex, or its `time_column`, has the times: rows are sorted by
-                them, and `gaps` says what happens to missing and repeated ones.
+                of a DataFrame name the nodes. An index of dates, of periods or of text that reads as dates, or its
+                `time_column`, has the times: rows are sorted by them, and `gaps` says what happens to missing and
+                repeated ones.
             y: The edges, as `edges`: a series is its own target.
             edges: `Edges`; whole numbers (2, edge), senders in the first row; or a sparse matrix of SciPy, whose entry
                 [i, j] is an edge from j to i. The other way of each is added where it is missing, unless `directed`.

@@ -14,7 +14,7 @@ from edgewise.learn.estimators.names import column_names, has_columns, in_order
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters, parameters_of, without_flags
 from edgewise.learn.estimators.state import Adapter, learn_names, names_of, refuse, settings_of, train, warn
-from edgewise.learn.readers.graphs.clock import in_time
+from edgewise.learn.readers.graphs.clock import are_dates, in_time
 from edgewise.learn.readers.graphs.series import Series
 from edgewise.learn.tasks.forecast.model import predict_next
 from edgewise.learn.tasks.forecast.task import TASK, prepared
@@ -77,8 +77,10 @@ def score(estimator: Any, X: object, y: object, edges: object) -> float:
     nodes, _ = _split_times(estimator, "score", X)
     names = names_of(estimator, "X") if edges is None else column_names("X", nodes)
     observed: pd.DataFrame = in_order("y", _split_times(estimator, "score", y)[0], names)
-    if isinstance(predicted, pd.DataFrame) and isinstance(getattr(observed, "index", None), pd.DatetimeIndex):
-        times = observed.index
+    times = _times_of(observed.index) if has_columns(observed) else None
+    if isinstance(predicted, pd.DataFrame) and times is not None:
+        times = times if isinstance(times, pd.DatetimeIndex) else pd.DatetimeIndex(pd.to_datetime(times))
+        observed = observed.set_axis(times)
         if len(missing := predicted.index.difference(times)):
             raise DataError(f"score: y lacks {missing[0]}, which is predicted; it has {times[0]} to {times[-1]}.")
         observed = observed.loc[predicted.index]
@@ -102,15 +104,29 @@ def _split_times(estimator: Any, method: str, X: object) -> tuple[object, pd.Ind
             raise SettingError(f"time_column is {column!r}, but X is not a DataFrame with named columns.")
         return X, None
     if column is not None and column in X.columns:
-        return X.drop(columns=column), pd.Index(X[column])
-    if isinstance(X.index, pd.DatetimeIndex):
-        return X, X.index
+        times = pd.Index(X[column])
+        return X.drop(columns=column), times.to_timestamp() if isinstance(times, pd.PeriodIndex) else times
+    if (indexed := _times_of(X.index)) is not None:
+        return X, indexed
     if column is not None and method == "fit":
         raise DataError(f"X has no column {column!r} of times; its columns are {', '.join(map(str, X.columns))}.")
     for name, dtype in X.dtypes.items():
         if dtype.kind == "M":
             raise DataError(f"column {name!r} of X holds times, not a node; pass time_column={name!r}.")
     return X, None
+
+
+def _times_of(index: pd.Index) -> pd.Index | None:
+    """The times in the index of a DataFrame: dates, periods by their beginning, or text that reads as dates; None where
+    it counts or names rows."""
+    if isinstance(index, pd.DatetimeIndex):
+        return index
+    if isinstance(index, pd.PeriodIndex):
+        return index.to_timestamp()
+    kind = pd.api.types.infer_dtype(index, skipna=False)
+    if kind in ("date", "datetime"):
+        return pd.DatetimeIndex(index)
+    return index if kind == "string" and are_dates(index.tolist()) else None
 
 
 def _in_time(estimator: Any, series: Series, times: pd.Index | None) -> Series:
