@@ -136,7 +136,7 @@ def test_a_damaged_parquet_file_is_named(tmp_path):
         TableChunks(path)
     third = len(content) // 3
     path.write_bytes(content[:third] + b"\xff" * 4096 + content[third + 4096 :])
-    with pytest.raises(DataError, match=r"a.parquet: .*cannot be read behind row [0-9,]+ \("):
+    with pytest.raises(DataError, match=r"a.parquet: .*cannot be read after row [0-9,]+ \("):
         list(TableChunks(path))
 
 
