@@ -592,3 +592,47 @@ def test_edges_with_words_that_the_model_does_not_know_are_counted(tables, capsy
     assert main([*predict, "--strict", "--overwrite"]) == 2
     assert "'canal' is not one of the 2 known words; drop --strict" in error_of(capsys)
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "b.csv"), "--strict"]) == 0
+
+
+def test_a_bad_cell_bars_its_node_only_where_its_column_is_used(tables, capsys, monkeypatch):
+    """One code for a whole node said both: a bad cell anywhere left its empty cells unfilled, as 0."""
+    nodes = pd.read_csv(tables / "nodes.csv").astype({"a": object, "b": object}).assign(c=1.0, d=np.arange(NUM_NODES))
+    nodes["c"], nodes["d"] = nodes["c"].astype(object), nodes["d"].astype(object)
+    nodes.loc[3, ["a", "c"]] = [None, "n/a text"]
+    nodes.loc[5, "c"] = "much"
+    nodes.loc[7, ["a", "b"]] = [None, "bad"]
+    nodes.loc[9, ["b", "d"]] = [None, "worse"]
+    nodes.loc[11, "a"] = None
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    monkeypatch.setattr("edgewise.learn.readers.store.data.PART", 40)
+    of_tables = [str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    assert prepare(tables) == 0
+    features = ["--feature-columns", "b", "a", "--ignore-columns", "c", "d"]
+    options = ["--model", "sage", "--epochs", "2", "--model-dim", "8", "--no-baselines", "--threads", "1"]
+    command = ["train", "nodes", *of_tables, "--target-columns", "label", *options, *features]
+    runs = {
+        "run": train(tables, *features),
+        "run_of_tables": main([*command, "-o", str(tables / "run_of_tables")]),
+        "drop": train(tables, *features, "--missing", "drop", run="drop"),
+        "drop_of_tables": main([*command, "--missing", "drop", "-o", str(tables / "drop_of_tables")]),
+    }
+    assert set(runs.values()) == {0}
+    out = capsys.readouterr().out
+    assert out.count("150 rows, 150 distinct nodes, 1 row rejected") == 2
+    assert out.count("150 rows, 150 distinct nodes, 4 rows rejected") == 2
+    assert out.count("4 missing numbers of nodes were filled with the median") == 2
+
+    for run in runs:
+        outputs = {}
+        for name, data in {"store": [str(tables / "store")], "tables": of_tables}.items():
+            assert main(["predict", str(tables / run), *data, "-o", str(tables / f"{run}_{name}.csv")]) == 0
+            outputs[name] = pd.read_csv(tables / f"{run}_{name}.csv")
+        found, wanted = outputs["store"], outputs["tables"]
+        assert found["status"].tolist() == wanted["status"].tolist()
+        np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
+    assert pd.read_csv(tables / "run_store.csv")["status"][[3, 5, 7, 9]].tolist() == [
+        "ok, but 'a' is missing, filled with the median",
+        "ok",
+        "b: 'bad' is not a number",
+        "ok, but 'b' is missing, filled with the median",
+    ]

@@ -15,7 +15,7 @@ from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.edge_columns import numbers_of_edges, words_of_edges
-from edgewise.learn.readers.store.layout import COMPLETE, INCOMPLETE, UNREADABLE, GraphStore
+from edgewise.learn.readers.store.layout import COMPLETE, UNREADABLE, GraphStore
 from edgewise.learn.tables.cell import Problems, Rejection, pa
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import missing_by_row
@@ -101,7 +101,7 @@ class StoredFeatures:
 
     def incomplete(self) -> Iterator[tuple[Int64[np.ndarray, " row"], Float32[np.ndarray, " row column"]]]:
         """The nodes that lack numbers, which are filled, and their numbers, some at a time."""
-        rows = np.flatnonzero(self.store.array("usable") == INCOMPLETE) if self.fills else np.zeros(0, np.int64)
+        rows = np.flatnonzero(self.store.array("usable") != COMPLETE) if self.fills else np.zeros(0, np.int64)
         size = max(1, PART // max(len(self.names), 1))
         for start in range(0, len(rows), size):
             batch = rows[start : start + size]
@@ -362,10 +362,11 @@ def unread_features(store: GraphStore, features: Sequence[str], *, are_filled: b
     columns = np.array([store.features.index(name) for name in features], dtype=np.int64)
     usable = store.array("usable")
     rows = np.flatnonzero(usable == UNREADABLE if are_filled else usable != COMPLETE)
+    unread = store.bad_features if are_filled else store.unread_features
     size = max(1, PART // max(len(store.features), 1))
     for start in range(0, len(rows) if features else 0, size):
         batch = rows[start : start + size]
-        is_unread = store.unread_features(batch, columns)
+        is_unread = unread(batch, columns)
         for index in np.flatnonzero(is_unread.any(axis=1)).tolist():
             yield int(batch[index]), features[int(is_unread[index].argmax())]
 

@@ -21,9 +21,11 @@ MANIFEST, STATE = "store.json", "prepare.json"
 FORMAT, VERSION = "edgewise graph store", 1
 
 UNREADABLE, COMPLETE, INCOMPLETE = 0, 1, 2
-"""What the features of a node are: one cannot be read, all are there, or some are empty cells and the others there."""
+"""What the features of a node are: one cannot be read, all are there, or some are empty cells and the others there.
+
+Of features that cannot be read, `bad_rows` and `bad_columns` say which these are, in the order of the nodes."""
 OWN = re.compile(
-    r"(features|usable|names|name_offsets|name_letters|loops|lost_ends|(words|numbers)_\d+"
+    r"(features|usable|bad_rows|bad_columns|names|name_offsets|name_letters|loops|lost_ends|(words|numbers)_\d+"
     r"|(incoming|outgoing)_(offsets|links)"
     r"|(edge|loop)_(features|words|times)|records_(edges|mirrored))\.bin"
 )
@@ -218,17 +220,31 @@ class GraphStore:
         Args:
             rows: the nodes.
             columns: the features, counted from 0.
-            keeps_missing: leave NaN where a cell was empty, unless another one of the node could not be read.
+            keeps_missing: leave NaN where a cell was empty.
         """
         features = self._feature_rows(rows, columns)
         is_unread = np.isnan(features)
-        if keeps_missing:
-            is_unread &= (self.array("usable")[rows] != INCOMPLETE)[:, None]
+        if keeps_missing and is_unread.any():
+            is_unread &= self.bad_features(rows, columns)
         features[is_unread] = 0
         return features
 
+    def bad_features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Which features of some nodes could not be read, bool, `(row, feature)`, where empty cells are filled."""
+        if not self.has("bad_rows"):  # a store of earlier versions, which does not tell the two apart in one node
+            return np.isnan(self._feature_rows(rows, columns)) & (self.array("usable")[rows] == UNREADABLE)[:, None]
+
+        bad_rows = self.array("bad_rows")
+        starts = np.searchsorted(bad_rows, rows)
+        counts = np.searchsorted(bad_rows, rows, side="right") - starts
+        lines = np.repeat(np.arange(len(rows)), counts)
+        cells = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(len(lines))
+        is_bad = np.zeros((len(rows), len(self.features)), bool)
+        is_bad[lines, self.array("bad_columns")[cells]] = True
+        return is_bad[:, columns]
+
     def unread_features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Which features of some nodes could not be read, bool, `(row, feature)`."""
+        """Which features of some nodes could not be read, or were empty, bool, `(row, feature)`."""
         return np.isnan(self._feature_rows(rows, columns))
 
     def _feature_rows(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:

@@ -188,7 +188,7 @@ def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) 
 
 def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool, imputes: bool) -> Manifest:
     rejected, incomplete, counted_bytes = Rejections(), Rejections(), 0
-    count = num_usable = 0
+    count = num_usable = num_bad = 0
     num_features = len(roles.features)
     nonzero, least = np.zeros(num_features, np.int64), np.full(num_features, np.inf)
     is_empty = np.ones(num_features, bool)
@@ -216,6 +216,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                 is_empty &= np.isnan(values).all(axis=0)
                 usable = _usable(chunk.num_rows, problems, imputes=imputes)
                 arrays.write("usable", usable)
+                num_bad += _write_bad(arrays, problems, roles.features, count, imputes=imputes)
                 num_usable += int(np.count_nonzero(usable))
                 _write_columns(arrays, chunk, roles, problems)
                 for row, cells in sorted(problems.items()):
@@ -236,7 +237,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                 "the columns with numbers: --feature-columns."
             )
 
-        files = _files(arrays, roles, count, counted_bytes, dtype, are_numbers)
+        files = _files(arrays, roles, count, num_bad, counted_bytes, dtype, are_numbers)
 
     return {
         "num_nodes": count,
@@ -257,12 +258,14 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
 
 
 def _files(
-    arrays: NodeArrays, roles: Roles, count: int, counted_bytes: int, dtype: str, are_numbers: bool
+    arrays: NodeArrays, roles: Roles, count: int, num_bad: int, counted_bytes: int, dtype: str, are_numbers: bool
 ) -> dict[str, FileRecord]:
     """The manifest entries of the files."""
     of_features = "uint16" if dtype == "bfloat16" else dtype
     files = {"features": arrays.file("features", of_features, (count, len(roles.features)))}
     files["usable"] = arrays.file("usable", np.uint8, (count,))
+    files["bad_rows"] = arrays.file("bad_rows", np.int64, (num_bad,))
+    files["bad_columns"] = arrays.file("bad_columns", np.int32, (num_bad,))
     if roles.names is not None and are_numbers:
         files["names"] = arrays.file("names", np.int64, (count,))
     elif roles.names is not None:
@@ -309,6 +312,22 @@ def _usable(num_rows: int, problems: Mapping[int, Sequence[Cell]], *, imputes: b
     for row, cells in problems.items():
         usable[row] = INCOMPLETE if imputes and _are_empty(cells) else UNREADABLE
     return usable
+
+
+def _write_bad(
+    arrays: NodeArrays, problems: Mapping[int, Sequence[Cell]], features: Sequence[str], first: int, *, imputes: bool
+) -> int:
+    """Writes which features of some nodes, the first of them `first`, cannot be read or filled; returns how many."""
+    place = {name: index for index, name in enumerate(features)}
+    bad = [
+        (first + row, place[name])
+        for row, cells in sorted(problems.items())
+        for name, cell, _ in cells
+        if not (imputes and is_missing(cell))
+    ]
+    arrays.write("bad_rows", np.array([row for row, _ in bad], np.int64))
+    arrays.write("bad_columns", np.array([column for _, column in bad], np.int32))
+    return len(bad)
 
 
 def _are_empty(cells: Sequence[Cell]) -> bool:
