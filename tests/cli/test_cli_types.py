@@ -177,3 +177,17 @@ def test_words_of_one_type_of_nodes_become_its_features(edgewise, tables, files,
     status = [row["status"] for row in read_csv(found)]
     assert "'Bern' is not one of the 2 known words" in status[author]
     assert "no node of this type had a word here in training" in status[paper]
+
+
+def test_a_run_that_drops_what_lacks_a_number_fills_none_in_predict(learn, tables, files, edgewise, tmp_path):
+    """The scales of types filled it all the same, with a median that was that of zeros."""
+    nodes = {name: list(cells) for name, cells in tables[0].items()}
+    paper = nodes["kind"].index("paper")
+    name = next(name for name in nodes if name not in ("id", "kind", "label") and nodes[name][paper] != "")
+    nodes[name][paper] = ""
+    table = write_csv(tmp_path / "gaps.csv", nodes)
+    code, out, err = learn("--missing", "drop", "--epochs", 1, "--num-heads", 2, nodes=table)
+    assert (code, "1 row rejected" in out) == (0, True), err
+    code, _, err = edgewise("predict", tmp_path / "run", table, "--edges", files[1], "-o", tmp_path / "found.csv")
+    assert code == 0, err
+    assert read_csv(tmp_path / "found.csv")[paper]["status"] == f"{name}: empty cell, expected a number"

@@ -82,8 +82,8 @@ class GraphEncoding:
         scale, scaler = scale_of(nodes, scaling.feature_scale, types)
         if adds_degrees := lacks_features(scaler, nodes, data.edges):
             scale, scaler = scale_of(with_degrees(nodes, data.edges), scaling.feature_scale)
-        if isinstance(scaler, ColumnScaler) and not data.rows.columns.imputes:
-            scaler = replace(scaler, imputer=Imputer())  # what is to predict is not filled either
+        if scaler is not None and not data.rows.columns.imputes:
+            scaler = without_filling(scaler)  # what is to predict is not filled either
         return cls(
             columns=replace(data.rows.columns, missing="impute" if fills(scaler) else "drop"),
             settings=settings,
@@ -210,6 +210,13 @@ def fills(scaler: ColumnScaler | TypeScaler | None) -> bool:
     if isinstance(scaler, TypeScaler):
         return any(of_type.imputer.median for of_type in scaler.scalers)
     return scaler is not None and bool(scaler.imputer.median)
+
+
+def without_filling(scaler: ColumnScaler | TypeScaler) -> ColumnScaler | TypeScaler:
+    """The same scale, which fills no numbers."""
+    if isinstance(scaler, TypeScaler):
+        return TypeScaler(tuple(replace(of_type, imputer=Imputer()) for of_type in scaler.scalers))
+    return replace(scaler, imputer=Imputer())
 
 
 def lacks_features(
