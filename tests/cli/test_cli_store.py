@@ -386,7 +386,7 @@ def test_columns_that_are_ignored_must_be_there_and_targets_be_named(tables, cap
     assert train(tables, "--ignore-columns", "b") == 0
 
 
-def test_missing_numbers_of_edges_are_left_out_where_asked(tables, capsys):
+def test_missing_numbers_of_edges_are_left_out_on_request(tables, capsys):
     with_numbers_of_edges(tables)
     assert prepare(tables, "--edge-feature-columns", "w", "v") == 0
     assert train(tables, "--model", "gatv2", "--num-heads", "2", "--missing", "drop") == 2

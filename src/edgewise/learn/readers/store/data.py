@@ -212,7 +212,7 @@ class StoredNodeData:
 
     @cached_property
     def _edge_words(self) -> list[tuple[int, Float32[np.ndarray, " code word"]]]:
-        """Of each column of words of edges, which of those of the store it is, and the features of each code."""
+        """The place in the store of each column of words of edges, and the features of each code."""
         words = self.store.manifest["edge_words"]
         columns = list(words)
         return [(columns.index(name), one_hot_of(words[name], known)) for name, known in self.edge_categories.items()]
