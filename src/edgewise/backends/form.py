@@ -13,7 +13,7 @@ from torch import Tensor
 
 from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.neighborhood import Edges
-from edgewise.neighborhood.operator import PLAIN
+from edgewise.neighborhood.operator import PLAIN, is_recorded
 from edgewise.normalize import Normalize
 from edgewise.score import Score
 
@@ -90,7 +90,6 @@ def is_torch_at_work() -> bool:
         or torch._C._are_functorch_transforms_active()
         or torch.autograd.forward_ad._current_level >= 0
         or torch._C._len_torch_function_stack()
-        or torch._C._len_torch_dispatch_stack()
-        or torch._C._get_tracing_state() is not None
+        or is_recorded()
         or torch.is_autocast_enabled("cpu")
     )

@@ -113,7 +113,7 @@ def test_intervals_that_stay_empty_say_so(models, tmp_path, capsys):
     ("mean", "std", "digits"),
     [(0.0, 1.0, 7), (300.0, 10.0, 7), (1e9, 3e8, 7), (2000.0, 1.0, 8), (1709251265.0, 400.0, 11), (1e15, 1.0, 17)],
 )
-def test_a_file_has_the_digits_that_tell_predictions_apart(mean, std, digits):
+def test_a_file_has_as_many_digits_as_distinguish_predictions(mean, std, digits):
     assert num_digits(mean, std) == digits
 
 

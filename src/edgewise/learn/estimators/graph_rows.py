@@ -101,7 +101,7 @@ def row_to_explain(
 
 def label_targets(row_noun: str) -> Callable[[object], EncodedTargets]:
     """Returns a function that encodes labels of nodes or edges; None, NaN, and −1 among other whole numbers mean that a
-    row has no label."""
+    row lacks a label."""
 
     def encode(y: object) -> EncodedTargets:
         columns = label_columns(y)

@@ -16,7 +16,7 @@ TIMES_AS_NUMBERS = "give numbers, such as the seconds of each, and NaN where the
 
 def unwrapped(values: object) -> object:
     """A tensor, also one within a list, as an array without gradients; what an array masks as NaN, or as None among
-    cells that are no floating numbers; others as they are."""
+    cells that are not floating-point numbers; others as they are."""
     if isinstance(values, torch.Tensor):
         detached = values.detach().cpu()
         return (detached.float() if detached.dtype == torch.bfloat16 else detached).numpy()

@@ -33,7 +33,7 @@ def fingerprints(rows: Sequence[Row]) -> UInt64[np.ndarray, " row word"]:
     smiles = list({smiles for row in parts for smiles in row})
     is_pooled = processes_run() and len(smiles) >= POOLED_FROM
     bits_of_smiles = [bits for bits in in_blocks(_bits, smiles) if bits is not None] if is_pooled else []
-    if len(bits_of_smiles) < len(smiles):  # there are no processes, or one of them died
+    if len(bits_of_smiles) < len(smiles):  # processes are missing, or one of them died
         bits_of_smiles = _bits(smiles)
     bits_of = dict(zip(smiles, bits_of_smiles, strict=True))
     if not parts:
