@@ -252,9 +252,10 @@ def as_texts(column: "pa.Array") -> "pa.Array":
     """The cells of a column as texts; empty where they are null."""
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if pa.types.is_integer(column.type) or pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        texts = column.cast(pa.large_string())
-        return texts.fill_null("") if texts.null_count else texts
+    if pa.types.is_integer(column.type) or pa.types.is_string(column.type):
+        column = column.cast(pa.large_string())
+    if pa.types.is_large_string(column.type):
+        return column.fill_null("") if column.null_count else column
     return pa.array([as_text(value) for value in column.to_pylist()], pa.large_string())
 
 

@@ -130,24 +130,31 @@ def target_notes(
     """
     notes = []
     for column, name in zip(targets.T[:MAX_SHOWN], names):
-        is_unknown = np.isnan(column)
-        present = column[~is_unknown] if is_unknown.any() else column
         if name not in classes:
-            is_whole_number = len(present) > 0 and bool((present == np.floor(present)).all())
-            remedy = "; for classes: --task-type multiclass" if is_whole_number else ""
-            notes.append(
-                f"{name}: a number, {present.min():.3g} to {present.max():.3g}{remedy}" if len(present) else name
-            )
+            notes.append(f"{name}{_range_note(column)}")
             continue
-        counts = np.bincount(present.astype(np.int64), minlength=len(classes[name]))
-        listed = [f"{label} ({count:,})" for label, count in zip(classes[name], counts.tolist())]
-        more = f" and {len(listed) - MAX_SHOWN} more" if len(listed) > MAX_SHOWN else ""
-        remedy = "; for numbers: --task-type regression" if all(map(is_whole, classes[name])) else ""
-        notes.append(f"{name}: classes {', '.join(listed[:MAX_SHOWN])}{more}{remedy}")
+        labels = classes[name]
+        counts = [np.count_nonzero(column == index) for index in range(len(labels[:MAX_SHOWN]))]
+        listed = ", ".join(f"{label} ({count:,})" for label, count in zip(labels, counts))
+        more = f" and {len(labels) - MAX_SHOWN} more" if len(labels) > MAX_SHOWN else ""
+        remedy = "; for numbers: --task-type regression" if all(map(is_whole, labels)) else ""
+        notes.append(f"{name}: classes {listed}{more}{remedy}")
 
     if len(names) > MAX_SHOWN:
         notes.append(f"and {len(names) - MAX_SHOWN} more targets")
     return notes
+
+
+def _range_note(column: Float64[np.ndarray, " row"]) -> str:
+    """The range of a column of numbers, and what makes classes of whole ones; nothing where all are missing."""
+    is_missing = np.isnan(column)
+    present = column[~is_missing] if is_missing.any() else column
+    if not len(present):
+        return ""
+    # Most columns show a fraction at once.
+    is_whole_number = all((part == np.floor(part)).all() for part in (present[:1000], present))
+    remedy = "; for classes: --task-type multiclass" if is_whole_number else ""
+    return f": a number, {present.min():.3g} to {present.max():.3g}{remedy}"
 
 
 def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str]:
