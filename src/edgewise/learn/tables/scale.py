@@ -1,7 +1,7 @@
 """Scales learned on training rows only: targets, descriptors of molecules, conditions of rows, features of graphs."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -274,6 +274,15 @@ class ColumnScaler:
     def constant_columns(self) -> tuple[int, ...]:
         """Columns, counted from 0, that have one value in all training rows."""
         return tuple(column for column, std in enumerate(self.std) if std == 0)
+
+    @property
+    def imputes(self) -> bool:
+        """Whether numbers that are missing are filled."""
+        return bool(self.imputer.median)
+
+    def without_imputing(self) -> "ColumnScaler":
+        """The same scale, which fills no numbers."""
+        return replace(self, imputer=Imputer())
 
     def transform(self, values: Float[np.ndarray, " row condition"]) -> Float[np.ndarray, " row feature"]:
         """Raw columns, then logarithms, all scaled and bounded, then the marks of zeros and of missing numbers."""

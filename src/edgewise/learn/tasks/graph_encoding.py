@@ -83,9 +83,9 @@ class GraphEncoding:
         if adds_degrees := lacks_features(scaler, nodes, data.edges):
             scale, scaler = scale_of(with_degrees(nodes, data.edges), scaling.feature_scale)
         if scaler is not None and not data.rows.columns.imputes:
-            scaler = without_filling(scaler)  # what is to predict is not filled either
+            scaler = scaler.without_imputing()  # what is to predict is not filled either
         return cls(
-            columns=replace(data.rows.columns, missing="impute" if fills(scaler) else "drop"),
+            columns=replace(data.rows.columns, missing="impute" if scaler is not None and scaler.imputes else "drop"),
             settings=settings,
             graph=graph,
             feature_scale=scale,
@@ -203,20 +203,6 @@ def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: Edg
     assert edges is not None
     table = features.to_dense() if isinstance(features, NodeFeatures) else features
     return np.array_equal(table, edges.degrees(len(table)))
-
-
-def fills(scaler: ColumnScaler | TypeScaler | None) -> bool:
-    """Whether features without a number are filled."""
-    if isinstance(scaler, TypeScaler):
-        return any(of_type.imputer.median for of_type in scaler.scalers)
-    return scaler is not None and bool(scaler.imputer.median)
-
-
-def without_filling(scaler: ColumnScaler | TypeScaler) -> ColumnScaler | TypeScaler:
-    """The same scale, which fills no numbers."""
-    if isinstance(scaler, TypeScaler):
-        return TypeScaler(tuple(replace(of_type, imputer=Imputer()) for of_type in scaler.scalers))
-    return replace(scaler, imputer=Imputer())
 
 
 def lacks_features(

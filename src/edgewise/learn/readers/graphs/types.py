@@ -283,6 +283,15 @@ class TypeScaler:
         """The number of scaled features of each type."""
         return tuple(scaler.num_features for scaler in self.scalers)
 
+    @property
+    def imputes(self) -> bool:
+        """Whether numbers that are missing are filled."""
+        return any(scaler.imputes for scaler in self.scalers)
+
+    def without_imputing(self) -> "TypeScaler":
+        """The same scales, which fill no numbers."""
+        return TypeScaler(tuple(scaler.without_imputing() for scaler in self.scalers))
+
     def transform(
         self, values: Float[np.ndarray, " node feature"], of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
     ) -> Float[np.ndarray, " node type_feature"]:

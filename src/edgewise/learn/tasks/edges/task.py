@@ -16,7 +16,7 @@ from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
 from edgewise.learn.readers.graphs.lost import with_lost
 from edgewise.learn.tables.columns import AUTO
-from edgewise.learn.tables.impute import Imputer, with_filled
+from edgewise.learn.tables.impute import with_filled
 from edgewise.learn.tables.scale import ColumnScaler, TargetScaler
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
@@ -96,7 +96,7 @@ def encode(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> tuple[E
     output = targets_of(data.rows, splits.train, on_graph.columns)
     edge_scaler = ColumnScaler.fit(data.edges.features, np.arange(len(data.edges)))
     if not settings.columns.imputes:
-        edge_scaler = replace(edge_scaler, imputer=Imputer())
+        edge_scaler = edge_scaler.without_imputing()
     num_edge_features = num_scaled_edge_inputs(data.edges, edge_scaler, settings.model)
     sizes = NodeSizes(on_graph.num_features, num_edge_features, output.num_outputs)
     return EdgeEncoder(on_graph, sizes, edge_scaler), output

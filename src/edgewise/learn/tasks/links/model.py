@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -32,7 +32,6 @@ from edgewise.learn.tasks.graph_encoding import (
     GraphEncoding,
     edge_imputer,
     filled_edges,
-    fills,
     graph_of,
     num_filled_edge_inputs,
 )
@@ -159,7 +158,7 @@ class LinkEncoder:
             scale, scaler = scale_of(graph.features, chosen)
             assert not isinstance(scaler, TypeScaler)
             if scaler is not None and settings.missing == "drop":
-                scaler = replace(scaler, imputer=Imputer())
+                scaler = scaler.without_imputing()
             num_features = num_columns if scaler is None else scaler.num_features
         elif chosen != "auto":
             raise SettingError(f"--feature-scale {chosen} does nothing: the nodes have no features.")
@@ -198,7 +197,7 @@ class LinkEncoder:
             node_column=AUTO,
             descriptors_columns=self.feature_columns,
             category_columns=self.category_columns,
-            missing="impute" if fills(self.scaler) else "drop",
+            missing="impute" if self.scaler is not None and self.scaler.imputes else "drop",
         )
         return GraphEncoding(
             columns=columns,

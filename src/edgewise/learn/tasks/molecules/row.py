@@ -53,7 +53,7 @@ class Row:
                     f"{', '.join(names) or 'none'}."
                 )
         raw = np.array([conditions], dtype=np.float64).reshape(1, -1)
-        fills = bool(trained.encoder.scales.condition.imputer.median)
+        fills = trained.encoder.scales.condition.imputes
         for name, value in zip(columns.descriptors_columns, raw[0].tolist(), strict=True):
             if not np.isfinite(value) and not (fills and np.isnan(value)):
                 raise DataError(f"explain: {name} is {value}, expected a finite number.")
