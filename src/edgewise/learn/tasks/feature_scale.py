@@ -14,7 +14,8 @@ import torch
 
 from edgewise.graph import SparseFeatures
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
-from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler, in_own_columns, left_aligned
+from edgewise.learn.readers.graphs.type_features import TypeScaler, in_own_columns, left_aligned
+from edgewise.learn.readers.graphs.types import GraphTypes
 from edgewise.learn.readers.store.data import StoredFeatures
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ColumnScaler

@@ -19,7 +19,8 @@ from edgewise.learn.readers.graphs.lost import NOWHERE, hops_to_lost
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames, TypeScaler
+from edgewise.learn.readers.graphs.type_features import TypeScaler
+from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames
 from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.impute import Imputer

@@ -6,7 +6,8 @@ from edgewise.errors import DataError, plural
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
-from edgewise.learn.readers.graphs.types import GraphTypes, TypeScaler
+from edgewise.learn.readers.graphs.type_features import TypeScaler
+from edgewise.learn.readers.graphs.types import GraphTypes
 from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.scale import ColumnScaler

@@ -10,7 +10,8 @@ from edgewise.graph import Graph
 from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_settings import RELATIONAL, NodeSettings
 from edgewise.learn.readers.graphs.edges import EdgeList, num_distinct
-from edgewise.learn.readers.graphs.types import BACKWARD, GraphTypes, TypeNames, TypeScaler, in_words
+from edgewise.learn.readers.graphs.type_features import TypeScaler
+from edgewise.learn.readers.graphs.types import BACKWARD, GraphTypes, TypeNames, in_words
 from edgewise.neighborhood import Types
 
 MAX_SHOWN = 12

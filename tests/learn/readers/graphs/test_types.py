@@ -12,7 +12,8 @@ from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.nodes import nodes_from_arrays, read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.graphs.types import TypeNames, TypeScaler, in_own_columns, left_aligned
+from edgewise.learn.readers.graphs.type_features import TypeScaler, in_own_columns, left_aligned
+from edgewise.learn.readers.graphs.types import TypeNames
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.training.document import read_value, to_document
 

@@ -1,4 +1,4 @@
-"""Types of the nodes and edges of a graph: found in its data or matched with a model's, and the features of each."""
+"""Types of the nodes and edges of a graph: found in its data, or matched with those of a model."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Int64
 
 from edgewise.errors import DataError
 from edgewise.learn.readers.graphs.edges import EdgeList
@@ -14,7 +14,6 @@ from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
 from edgewise.learn.tables.cell import OK, missing, pa, stripped
 from edgewise.learn.tables.read import Cells, check_columns_exist
-from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.neighborhood.index import one_way
 
 Relation = tuple[str, str, str]
@@ -23,8 +22,6 @@ BACKWARD = "rev_"
 """Prefix of the name of a reversed relation."""
 ONE_TYPE = "node"
 """The type of all nodes where only edges have types."""
-ColumnsOfTypes = Sequence[Sequence[int]]
-"""The feature columns of each type."""
 
 
 UNLEARNED = "had a target in training"
@@ -257,72 +254,6 @@ class NodeTypes:
         for number, columns in enumerate(self.model_types.features):
             owned[number, [column for column in columns if column < min(num_columns, num_given)]] = True
         return replace(self, owned=owned)
-
-
-@dataclass(frozen=True)
-class TypeScaler:
-    """Scales the features of each type by their mean and spread over the nodes of that type."""
-
-    scalers: tuple[ColumnScaler, ...]
-    """One for each type, for its own columns."""
-
-    @classmethod
-    def fit(
-        cls, values: Float[np.ndarray, " node feature"], of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
-    ) -> "TypeScaler":
-        """Fit on all nodes of a graph."""
-        everywhere = np.arange(len(values))
-        scalers = (
-            ColumnScaler.fit(values[:, list(columns_of_type)], everywhere[of_node == number], keep_one=True)
-            for number, columns_of_type in enumerate(columns)
-        )
-        return cls(tuple(scalers))
-
-    @property
-    def num_features(self) -> tuple[int, ...]:
-        """The number of scaled features of each type."""
-        return tuple(scaler.num_features for scaler in self.scalers)
-
-    @property
-    def imputes(self) -> bool:
-        """Whether numbers that are missing are filled."""
-        return any(scaler.imputes for scaler in self.scalers)
-
-    def without_imputing(self) -> "TypeScaler":
-        """The same scales, which fill no numbers."""
-        return TypeScaler(tuple(scaler.without_imputing() for scaler in self.scalers))
-
-    def transform(
-        self, values: Float[np.ndarray, " node feature"], of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
-    ) -> Float[np.ndarray, " node type_feature"]:
-        """The features of each node's type, scaled, from column 0 on; then 0."""
-        scaled = np.zeros((len(values), max(self.num_features, default=0)))
-        for number, (scaler, columns_of_type) in enumerate(zip(self.scalers, columns, strict=True)):
-            rows = of_node == number
-            scaled[rows, : scaler.num_features] = scaler.transform(values[rows][:, list(columns_of_type)])
-        return scaled
-
-
-def left_aligned(features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes) -> NodeFeatures:
-    """The features of each node's type from column 0 on; features of other types, which are 0, are dropped."""
-    position = np.full((len(columns), features.shape[1]), -1)
-    for number, columns_of_type in enumerate(columns):
-        position[number, np.array(columns_of_type, dtype=np.int64)] = np.arange(len(columns_of_type))
-    positions = position[of_node[features.rows], features.columns]
-    used = positions >= 0
-    width = max((len(columns_of_type) for columns_of_type in columns), default=0)
-    return NodeFeatures.of_entries(
-        features.rows[used], positions[used], features.values[used], (features.shape[0], width)
-    )
-
-
-def in_own_columns(
-    features: NodeFeatures, of_node: Int64[np.ndarray, " node"], columns: ColumnsOfTypes
-) -> NodeFeatures:
-    """Left-aligned features shifted type by type, so that no two types share a column."""
-    starts = np.cumsum([0, *(len(columns_of_type) for columns_of_type in columns)])
-    shifted = features.columns + starts[of_node[features.rows]]
-    return NodeFeatures.of_entries(features.rows, shifted, features.values, (features.shape[0], int(starts[-1])))
 
 
 def labels_of_column(cells: Cells, column: str | None) -> RowLabels | None:

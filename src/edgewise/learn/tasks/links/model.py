@@ -23,7 +23,7 @@ from edgewise.learn.readers.graphs.links import Links, LinkSplits
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.source import GraphSource
-from edgewise.learn.readers.graphs.types import TypeScaler
+from edgewise.learn.readers.graphs.type_features import TypeScaler
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.scale import ColumnScaler
