@@ -1,6 +1,7 @@
 """What `edgewise prepare` refuses or says, and what a store does with cells that lack a number; nothing is trained."""
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -8,6 +9,8 @@ import pytest
 
 from edgewise.cli.main import main
 from edgewise.errors import DataError, SettingError
+from edgewise.learn.readers.graphs.nodes import read_nodes
+from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store import build
 from edgewise.learn.readers.store.data import read_store
 from edgewise.learn.readers.store.layout import MANIFEST, STATE, GraphStore
@@ -36,6 +39,18 @@ def columns_of(**roles):
 
 def prepare(folder, *flags):
     return main(["prepare", str(folder / "nodes.csv"), str(folder / "edges.csv"), "-o", str(folder / "store"), *flags])
+
+
+def assert_as_tables(folder, **roles):
+    """Reads the nodes of the store, whose rows must be those of the tables."""
+    columns, source = columns_of(missing="impute", **roles), GraphSource(edges=str(folder / "edges.csv"))
+    data = read_store(str(folder / "store"), columns)
+    rows = read_nodes([str(folder / "nodes.csv")], columns, source).rows
+    lost = len(rows.lost_edges)
+    assert data.rows.status == rows.status
+    assert data.rows.rejected == rows.rejected[: len(rows.rejected) - lost]
+    np.testing.assert_array_equal(data.rows.targets, rows.targets)
+    return data
 
 
 def stopped(folder, monkeypatch, stage="write_incoming"):
@@ -211,8 +226,78 @@ def test_columns_that_are_not_stored_are_said(tables, capsys):
 
 def test_numbers_too_large_are_named(tables, capsys):
     (tables / "edges.csv").write_text(EDGES.replace(",3.5,", ",1e300,"))
-    assert prepare(tables, "--edge-feature-columns", "w") == 2
-    assert "column 'w': a number is too large for float32; take another unit." in capsys.readouterr().err
+    (tables / "nodes.csv").write_text(NODES.replace("n1,1,1.5,1.5,", "n1,1,1.5,1e39,"))
+    assert prepare(tables, "--edge-feature-columns", "w") == 0
+    out = capsys.readouterr().out
+    reason = "is beyond ±1e+37, too large to be scaled; give the column in another unit"
+    assert f"the first in {tables / 'nodes.csv'}, line 3, column 'a': '1e39' {reason}" in out
+    assert f"the first in {tables / 'edges.csv'}, line 5, column 'w': '1e300' {reason}" in out
+    assert_as_tables(tables, target_columns=("label",))
+
+
+@pytest.mark.parametrize("prefix", ["n", ""], ids=["names", "numbers"])
+def test_columns_too_small_for_single_precision_are_refused_as_in_tables(tables, capsys, prefix):
+    """All that is not 0 is bad, which is known at the end of the column: a row that is 0 can be used."""
+    small = "".join(f"n{i},{i % 2},{i}.5,{'0' if i == 4 else f'{i + 1}e-40'},1\n" for i in range(9))
+    for name, text in {"nodes": "id,label,y,a,b\n" + small, "edges": EDGES.replace(".5,", "e-41,")}.items():
+        (tables / f"{name}.csv").write_text(re.sub(r"\bn(?=\d)", prefix, text))
+    assert prepare(tables, "--edge-feature-columns", "w") == 0
+    out = capsys.readouterr().out
+    assert "8 nodes have a cell that cannot be read, the first in" in out
+    assert "line 2, column 'a': '1e-40' and all cells of the column are below 1e-37" in out
+    assert "8 rows of the edges have a cell that cannot be read" in out and "line 3, column 'w': '1e-41' and all" in out
+    assert prepare(tables, "--dtype", "float16", "--overwrite") == 0
+    (tables / "nodes.csv").write_text(NODES.replace(".5,1\n", "e-6,1\n"))
+    assert prepare(tables, "--dtype", "float16", "--overwrite") == 2
+    reason = "column 'a': all numbers are below 6.10352e-05, too small for float16; take --dtype bfloat16 or float32."
+    assert reason in capsys.readouterr().err
+
+
+def test_lines_are_counted_as_they_stand_in_the_file(tables, capsys):
+    """Blank lines are no rows, and a cell may have several lines; they stand before and between the bad cells."""
+    nodes = NODES.replace("n1,1,1.5,1.5", "\n\nn1,1,1.5,bad").replace("n7,1,7.5,7.5", "\nn7,1,much,7.5")
+    (tables / "nodes.csv").write_text(nodes)
+    (tables / "edges.csv").write_text(EDGES.replace("n2,n5", "\n\nn2,no").replace("n5,n2,5.5", "\nn5,n2,bad"))
+    assert prepare(tables, "--edge-feature-columns", "w") == 0
+    assert f"{tables / 'nodes.csv'}, line 5, column 'a': 'bad' is not a number" in capsys.readouterr().out
+    rejected = GraphStore(tables / "store").manifest["rejected_edges"]["first"]
+    assert [(line, column) for _, _, line, column, *_ in rejected] == [(6, "to"), (10, "w")]
+    data = assert_as_tables(tables, target_columns=("y",), descriptors_columns=("a",))
+    assert [(cell.line, cell.column) for cell in data.rows.rejected] == [(5, "a"), (12, "y")]
+    columns = columns_of(target_columns=("label",), descriptors_columns=("y",))
+    with pytest.raises(DataError, match=r"nodes.csv, row 8 \(line 12\), column 'y': 'much' is not a number"):
+        read_store(str(tables / "store"), replace(columns, missing="impute"), strict=True)
+
+
+def test_a_bad_cell_of_every_node_bars_only_those_that_need_it(tables):
+    lines = NODES.splitlines()
+    for row in range(1, 10):
+        cells = lines[row].split(",")
+        cells[2 + (row - 1) % 3] = "bad"
+        lines[row] = ",".join(cells)
+    (tables / "nodes.csv").write_text("\n".join(lines))
+    for missing in ("impute", "drop"):
+        assert prepare(tables, "--missing", missing, "--overwrite") == 0
+        data = assert_as_tables(tables, target_columns=("label",), descriptors_columns=("a",))
+        assert data.rows.usable.sum() == 6
+    with pytest.raises(DataError, match="store: none of its 9 rows can be used; line 2, y: 'bad' is not a number"):
+        read_store(str(tables / "store"), columns_of(target_columns=("label",), descriptors_columns=("y", "a", "b")))
+
+
+@pytest.mark.parametrize("flags", [(), ("--target-columns", "y")], ids=["as_feature", "as_target"])
+def test_a_bad_target_rejects_its_node_as_in_tables(tables, flags):
+    """It was NaN in the store, as an empty cell is, and its node only unlabelled."""
+    (tables / "nodes.csv").write_text(NODES.replace("n1,1,1.5", "n1,1,much").replace("n2,0,2.5", "n2,0,1e120"))
+    assert prepare(tables, *flags) == 0
+    data = assert_as_tables(tables, target_columns=("y",), descriptors_columns=("a", "b"))
+    assert data.rows.status[:4] == [
+        "ok",
+        "y: 'much' is not a number",
+        "y: '1e120' is beyond ±1e+100, too large to be scaled; give the column in another unit",
+        "ok",
+    ]
+    assert data.rows.trainable.sum() == 4
+    assert "y" not in read_store(str(tables / "store"), columns_of(target_columns=("y",))).features.names
 
 
 def test_names_of_groups_must_be_exact(tables):

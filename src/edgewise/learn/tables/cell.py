@@ -15,6 +15,7 @@ from edgewise.errors import MissingExtraError
 from edgewise.learn.tables.magnitude import (
     LARGEST,
     is_too_small,
+    largest_absolute,
     largest_of,
     reason_too_large,
     reason_too_small,
@@ -127,7 +128,7 @@ def read_numbers(
 ) -> Float64[np.ndarray, " row"]:
     """One column of numbers, NaN where missing or unreadable; what is unreadable, or too large to be scaled, goes to
     `problems`."""
-    values, bad = _within(cells, *parse_numbers(cells), limit)
+    values, bad = within(cells, *parse_numbers(cells), limit)
     if not may_be_negative:
         for row in np.flatnonzero(values < 0).tolist():
             values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
@@ -200,20 +201,29 @@ def parse_columns(
     def parse(index: int) -> dict[int, tuple[str, str]]:
         texts = columns[index]
         numbers, bad = parse_numbers(texts, in_parallel=len(columns) == 1)
-        values[:, index], bad = _within(texts, numbers, bad, largest_of(dtype))
+        values[:, index], bad = within(texts, numbers, bad, largest_of(dtype))
         return bad
 
     return values, in_threads(parse, range(len(columns)))
 
 
-def _within(
-    cells: Texts, values: np.ndarray, bad: dict[int, tuple[str, str]], limit: float
+def within(
+    cells: Texts, values: np.ndarray, bad: dict[int, tuple[str, str]], limit: float, *, is_lost: bool | None = None
 ) -> tuple[np.ndarray, dict[int, tuple[str, str]]]:
-    """The numbers of a column within ±limit, and the bad cells with those beyond it."""
+    """The numbers of a column within ±limit, and the bad cells with those beyond it.
+
+    Args:
+        cells, values, bad: the column, and what `parse_numbers` finds there.
+        limit: the largest absolute value.
+        is_lost: whether all numbers of the whole column are too small, so that those other than 0 are bad; by default
+            these are the whole column.
+    """
     for row in too_large(values, limit).tolist():
         values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
         bad[row] = (cell, reason_too_large(cell, limit))
-    if limit < LARGEST and is_too_small(values):
+    if is_lost is None:
+        is_lost = limit < LARGEST and is_too_small(largest_absolute(values))
+    if is_lost:
         for row in np.flatnonzero(np.nan_to_num(values)).tolist():
             values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
             bad[row] = (cell, reason_too_small(cell))

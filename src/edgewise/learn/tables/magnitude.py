@@ -41,9 +41,14 @@ def reason_too_large(cell: str, limit: float = LARGEST) -> str:
     return f"{cell.strip()!r} is beyond ±{limit:g}, too large to be scaled; give the column in another unit"
 
 
-def is_too_small(values: np.ndarray) -> bool:
-    """Whether a column has numbers other than 0, and all are lost in single precision."""
-    largest = max(abs(float(np.fmax.reduce(values, initial=0.0))), abs(float(np.fmin.reduce(values, initial=0.0))))
+def largest_absolute(values: np.ndarray) -> float:
+    """The largest absolute value of a column; 0 without numbers."""
+    return max(abs(float(np.fmax.reduce(values, initial=0.0))), abs(float(np.fmin.reduce(values, initial=0.0))))
+
+
+def is_too_small(largest: float) -> bool:
+    """Whether a column with this largest absolute value has numbers other than 0, and all are lost in single
+    precision."""
     return 0 < largest < MIN_SINGLE
 
 

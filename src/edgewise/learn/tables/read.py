@@ -50,6 +50,8 @@ class Cells:
     """The mapped files that hold the cells; none where they are in memory."""
     label_columns: frozenset[str] = frozenset()
     """Columns of labels by their type, such as the whole numbers `y` of a graph file; of others the cells decide."""
+    name: str | None = None
+    """What the rows are called as a whole; None names the files."""
     written: pd.DataFrame | None = None
     """The cells as written in the file, where they differ from `frame`: numbers with a decimal comma."""
 
@@ -76,7 +78,7 @@ class Cells:
     @property
     def source(self) -> str:
         """All files, for messages about the whole."""
-        return ", ".join(self.files)
+        return ", ".join(self.files) if self.name is None else self.name
 
     def row_name(self, row: int) -> str:
         """What messages call a row: the line of its file; its number, counted from 0, where it stands in an array."""

@@ -3,22 +3,35 @@
 import csv
 import glob
 import io
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from edgewise.errors import DataError
-from edgewise.learn.tables.cell import as_texts, is_numeric, joined, pa, parse_numbers, stripped, whole_numbers
+from edgewise.learn.tables.cell import (
+    as_texts,
+    is_numeric,
+    joined,
+    pa,
+    parse_numbers,
+    stripped,
+    whole_numbers,
+    within,
+)
 from edgewise.learn.tables.decode import TextFile, check_file
 from edgewise.learn.tables.delimited import TAB, DelimitedFile, check_header
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, is_too_small, largest_absolute
 from edgewise.learn.tables.options import TABLES, current_format
 from edgewise.learn.tables.parquet import ParquetTable
 
 ENDINGS = tuple(ending for ending in TABLES if ending != ".xlsx")
 """Endings of the files that are read some rows at a time."""
+Written = TypeVar("Written")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,10 +56,18 @@ class Chunk:
         """The cells of a column as texts without surrounding blanks."""
         return stripped(as_texts(self.columns[column]))
 
-    def numbers(self, column: str) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
-        """A column as numbers, NaN for empty cells, and the cells that are not finite numbers, with the reason."""
+    def numbers(
+        self, column: str, limit: float = math.inf, *, is_lost: bool = False
+    ) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
+        """A column as numbers, NaN for empty cells, and the cells that are not finite numbers, with the reason.
+
+        Args:
+            column: its name.
+            limit, is_lost: as in `within`.
+        """
         cells = self.columns[column]
-        return parse_numbers(cells if is_numeric(cells.type) else as_texts(cells), in_parallel=False)
+        cells = cells if is_numeric(cells.type) else as_texts(cells)
+        return within(cells, *parse_numbers(cells, in_parallel=False), limit, is_lost=is_lost)
 
     def whole_numbers(self, column: str) -> np.ndarray | None:
         """A column of whole numbers, int64; None where a cell is something else, or written with a zero before it."""
@@ -57,6 +78,81 @@ class Chunk:
         if pa.types.is_floating(cells.type):
             return None
         return whole_numbers(self.texts(column), "")
+
+
+class LostColumnsError(Exception):
+    """Columns all of whose numbers are too small for single precision, which were read before that was known."""
+
+    def __init__(self, columns: Collection[str]):
+        self.columns = columns
+
+
+class SingleColumns:
+    """Reads columns that are kept in single precision: cells are bad as `parse_columns` finds them in a whole table.
+
+    Args:
+        lost: columns that are known to be too small.
+    """
+
+    def __init__(self, lost: Collection[str] = ()):
+        self.lost, self.largest = lost, dict[str, float]()
+
+    def numbers(self, chunk: Chunk, column: str) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
+        """The numbers of a column in a chunk, and its bad cells."""
+        values, bad = chunk.numbers(column, LARGEST_SINGLE, is_lost=column in self.lost)
+        self.largest[column] = max(self.largest.get(column, 0.0), largest_absolute(values))
+        return values, bad
+
+    def check(self) -> None:
+        """Raise LostColumnsError where all numbers of a column that was read to its end are too small."""
+        if lost := [column for column, largest in self.largest.items() if is_too_small(largest)]:
+            raise LostColumnsError(lost)
+
+
+def in_single(write: Callable[[SingleColumns], Written]) -> Written:
+    """What `write` returns, which checks the columns at its end; it is called again where some are too small."""
+    try:
+        return write(SingleColumns())
+    except LostColumnsError as error:
+        return write(SingleColumns(error.columns))
+
+
+class LineRuns:
+    """The file and line of each row of a table, as runs of rows on consecutive lines.
+
+    Args:
+        files: those of the table.
+        runs: of each run its first row, the number of its file, and the line of the row.
+    """
+
+    def __init__(self, files: Sequence[str] = (), runs: Int64[np.ndarray, " run 3"] | None = None):
+        self.files, self._parts = list(files), [np.zeros((0, 3), np.int64) if runs is None else runs]
+
+    def add(self, chunk: Chunk) -> None:
+        """Adds the rows of a chunk, which follow those before."""
+        if chunk.file not in self.files[-1:]:
+            self.files.append(chunk.file)
+        starts = np.flatnonzero(np.diff(chunk.lines, prepend=-1) != 1)
+        file_number = np.full(len(starts), len(self.files) - 1)
+        self._parts.append(np.stack([chunk.first + starts, file_number, chunk.lines[starts]], axis=1))
+
+    @property
+    def runs(self) -> Int64[np.ndarray, " run 3"]:
+        """All runs, as in the constructor."""
+        if len(self._parts) > 1:
+            self._parts = [np.concatenate(self._parts)]
+        return self._parts[0]
+
+    def place(self, row: int) -> tuple[str, int]:
+        """The file and the line of a row."""
+        first, file, line = self.runs[np.searchsorted(self.runs[:, 0], row, side="right") - 1].tolist()
+        return self.files[file], line + row - first
+
+    def of_rows(self, num_rows: int) -> tuple[Int64[np.ndarray, " row"], Int64[np.ndarray, " row"]]:
+        """The number of the file of each row, and its line."""
+        first, file, line = self.runs.T
+        counts = np.diff(first, append=num_rows)
+        return np.repeat(file, counts), np.repeat(line - first, counts) + np.arange(num_rows)
 
 
 class TableStream:

@@ -16,11 +16,12 @@ from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.edge_columns import numbers_of_edges, words_of_edges
 from edgewise.learn.readers.store.layout import COMPLETE, UNREADABLE, GraphStore
-from edgewise.learn.tables.cell import Problems, Rejection, pa
+from edgewise.learn.tables.cell import Problems, pa
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import missing_by_row
 from edgewise.learn.tables.read import Cells, check_columns, pd
 from edgewise.learn.tables.rows import Rows, checked_rows
+from edgewise.learn.tables.stream import LineRuns
 
 PART = 2**20
 """Numbers of features that are read together."""
@@ -324,31 +325,33 @@ def read_store(
 
     if columns.task_type == AUTO and any(is_fractional(store, name) for name in columns.target_columns):
         columns = replace(columns, task_type="regression")
+    listed = store.manifest["rejected_nodes"]["first"] + store.manifest["incomplete_nodes"]["first"]
+    cells_of = {(row, column): (cell, reason) for row, _, _, column, cell, reason in listed}
     problems, words = Problems(), {}
     for number, name in enumerate(columns.category_columns):
         vocabulary = sorted({*store.words[name]} - {""})
         words[name] = vocabulary if categories is None else list(categories.values())[number]
 
     frame = pd.DataFrame(
-        {name: column_of(store, name, is_name=name == columns.group_column) for name in needed},
+        {name: column_of(store, name, cells_of, is_name=name == columns.group_column) for name in needed},
         index=range(store.num_nodes),
     )
-    listed = store.manifest["rejected_nodes"]["first"] + store.manifest["incomplete_nodes"]["first"]
-    cells_of = {(row, column): (cell, reason) for row, _, _, column, cell, reason in listed}
     for row, column in unread_features(store, features, are_filled=columns.imputes):
         problems.add(row, column, *cells_of.get((row, column), ("", "the cell cannot be read as a number")))
 
     _check_words(store, words, problems)
-    lines = np.arange(2, store.num_nodes + 2)
-    cells = Cells((str(folder),), np.zeros(store.num_nodes, np.int64), frame, lines)
+    places = LineRuns([str(folder)], np.array([[0, 0, 2]]))  # of a store of earlier versions
+    if store.has("line_runs"):
+        places = LineRuns(store.manifest["node_files"], store.array("line_runs"))
+    file_of_row, lines = places.of_rows(store.num_nodes)
+    cells = Cells(tuple(places.files), file_of_row, frame, lines, name=str(folder))
     contents = contents_of_nodes(store.num_nodes, lambda row: row)
     rows = checked_rows(
         cells, columns, problems, contents, strict=strict, need_targets=need_targets, may_lack_targets=True
     )
-    lines_of = {row: (file, line) for row, file, line, *_ in listed}
 
     return StoredNodeData(
-        rows=replace(rows, rejected=[_placed(rejection, lines_of) for rejection in rows.rejected]),
+        rows=rows,
         store=store,
         features=StoredFeatures(store, features, words, fills=columns.imputes),
         categories=words,
@@ -371,12 +374,6 @@ def unread_features(store: GraphStore, features: Sequence[str], *, are_filled: b
             yield int(batch[index]), features[int(is_unread[index].argmax())]
 
 
-def _placed(rejection: Rejection, line_of_row: Mapping[int, tuple[str, int]]) -> Rejection:
-    """A rejected row with the file and the line that it came from."""
-    file, line = line_of_row.get(rejection.line - 2, (rejection.file, rejection.line))
-    return replace(rejection, file=file, line=line)
-
-
 def _check_words(store: GraphStore, categories: Categories, problems: Problems) -> None:
     """Adds the nodes with unknown words."""
     for name, vocabulary in categories.items():
@@ -396,12 +393,15 @@ def is_fractional(store: GraphStore, name: str) -> bool:
     return not store.words.get(name)
 
 
-def column_of(store: GraphStore, name: str, *, is_name: bool = False) -> pd.api.extensions.ExtensionArray:
+def column_of(
+    store: GraphStore, name: str, bad_cells: Mapping[tuple[int, str], tuple[str, str]], *, is_name: bool = False
+) -> pd.api.extensions.ExtensionArray:
     """A column as texts, as a table of nodes has them.
 
     Args:
         store: the files.
         name: of the column.
+        bad_cells: the text of cells that are no numbers, and the reason, by row and column.
         is_name: whether different cells must stay different, as those of groups.
 
     Raises:
@@ -425,4 +425,9 @@ def column_of(store: GraphStore, name: str, *, is_name: bool = False) -> pd.api.
                 f"taken for each other; prepare the store again with --group-column {name}."
             )
 
-    return pd.arrays.ArrowStringArray(pa.chunked_array([pa.array(values).cast(pa.large_string())]))
+    texts = pa.array(values).cast(pa.large_string())
+    if text_of_row := {row: cell for (row, column), (cell, _) in sorted(bad_cells.items()) if column == name}:
+        is_bad = np.zeros(store.num_nodes, bool)
+        is_bad[list(text_of_row)] = True
+        texts = pa.compute.replace_with_mask(texts, pa.array(is_bad), pa.array(text_of_row.values(), texts.type))
+    return pd.arrays.ArrowStringArray(pa.chunked_array([texts]))

@@ -1,10 +1,8 @@
 """The tables of edges, some rows at a time: as records, with their other way, by receiver, and by sender."""
 
-from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -16,11 +14,11 @@ from edgewise.learn.readers.graphs.ends import ends_of
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store.layout import FileRecord, GraphStore, Manifest
 from edgewise.learn.readers.store.names import NumberIndex, TextJoin
-from edgewise.learn.readers.store.nodes import MAX_LISTED, MAX_NAMED_WORDS, NodeArrays, Rejections, Words, narrowed
+from edgewise.learn.readers.store.nodes import MAX_LISTED, MAX_NAMED_WORDS, NodeArrays, Rejections, Words
 from edgewise.learn.readers.store.sort import Key, read_pieces, sorted_blocks
 from edgewise.learn.tables.cell import is_missing, pa, read_number, texts_of
 from edgewise.learn.tables.read import check_columns
-from edgewise.learn.tables.stream import Chunk, TableStream
+from edgewise.learn.tables.stream import Chunk, LineRuns, SingleColumns, TableStream, in_single
 from edgewise.neighborhood.index import one_way
 from edgewise.neighborhood.plan import INT32_LIMIT
 
@@ -28,8 +26,6 @@ PIECE = 2**20
 """Records that are read together."""
 UNREAD = -1
 """The sender of a record one of whose cells cannot be read."""
-Start: TypeAlias = tuple[int, str, int]
-"""Where rows begin that were read together: the number of the first, its file and its line."""
 
 
 class EdgeColumns:
@@ -96,9 +92,20 @@ def write_records(
     Raises:
         DataError: two nodes have one name, or no row is an edge.
     """
-    rejected, dtype = Rejections(), columns.record(nodes.num_nodes)
+    return in_single(lambda single: _write_records(table, columns, nodes, path, scratch, limit, single))
+
+
+def _write_records(
+    table: TableStream,
+    columns: EdgeColumns,
+    nodes: GraphStore,
+    path: Path,
+    scratch: Scratch,
+    limit: int,
+    single: SingleColumns,
+) -> Manifest:
+    rejected, dtype, places = Rejections(), columns.record(nodes.num_nodes), LineRuns()
     lookup, lost = index_of(nodes, scratch), mapped_array((nodes.num_nodes,), np.bool_, scratch.folder)
-    starts: list[Start] = []
 
     total = written = 0
     lacks_numbers = False
@@ -106,8 +113,8 @@ def write_records(
         joins_texts = isinstance(lookup, TextJoin)
         raw = exits.enter_context(scratch.files(1))[0] if joins_texts else exits.enter_context(FileWriter(path))
         for chunk in table.chunks(columns.all):
-            starts.append((chunk.first, chunk.file, int(chunk.lines[0])))
-            records = _records(chunk, columns, dtype, rejected)
+            places.add(chunk)
+            records = _records(chunk, columns, dtype, rejected, single)
             lacks_numbers |= bool(columns.features) and bool(np.isnan(records["features"]).any())
             if isinstance(lookup, TextJoin):
                 for side, column in enumerate(columns.ends):
@@ -121,6 +128,7 @@ def write_records(
             total = chunk.first + chunk.num_rows
             current.done = total
 
+    single.check()
     if isinstance(lookup, TextJoin):
         matches, unknown = lookup.results(2 * total, limit, nodes.manifest["source"])
         listed = {row for row, *_ in rejected.first}
@@ -129,7 +137,7 @@ def write_records(
                 continue
             reason = f"{name!r} is not a node of {nodes.manifest['source']}" if name else "the cell names no node"
             row = number // 2
-            rejected.add(row, *_line_of(row, starts), (columns.ends[number % 2], name, reason))
+            rejected.add(row, *places.place(row), (columns.ends[number % 2], name, reason))
         written = _joined(str(raw.path), dtype, matches, path, lost)
 
     rejected.count = total - written
@@ -148,12 +156,12 @@ def write_records(
         "num_rows": total,
         "num_records": written,
         "rejected_edges": rejected.to_json(),
-        "incomplete_edges": _incomplete(path if lacks_numbers else None, dtype, columns, starts).to_json(),
+        "incomplete_edges": _incomplete(path if lacks_numbers else None, dtype, columns, places).to_json(),
     }
     return {**record, "files": files}
 
 
-def _incomplete(path: Path | None, dtype: np.dtype, columns: EdgeColumns, starts: Sequence[Start]) -> Rejections:
+def _incomplete(path: Path | None, dtype: np.dtype, columns: EdgeColumns, places: LineRuns) -> Rejections:
     """The written edges that lack numbers; None for a path says that none does."""
     incomplete = Rejections()
     for records in [] if path is None else read_pieces(str(path), dtype, PIECE):
@@ -163,18 +171,14 @@ def _incomplete(path: Path | None, dtype: np.dtype, columns: EdgeColumns, starts
         for index in listed:
             row = int(records["place"][index])
             names = [columns.features[column] for column in np.flatnonzero(is_empty[index])]
-            incomplete.add(row, *_line_of(row, starts), *((name, "", read_number("")[1]) for name in names))
+            incomplete.add(row, *places.place(row), *((name, "", read_number("")[1]) for name in names))
         incomplete.count += len(indices) - len(listed)
     return incomplete
 
 
-def _line_of(row: int, starts: Sequence[Start]) -> tuple[str, int]:
-    """The file and the line of a row."""
-    first, file, line = starts[bisect_right(starts, row, key=lambda start: start[0]) - 1]
-    return file, line + row - first
-
-
-def _records(chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections) -> np.ndarray:
+def _records(
+    chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections, single: SingleColumns
+) -> np.ndarray:
     """The records of some rows without their ends; the sender of one that cannot be read is `UNREAD`. A feature may be
     NaN, where it is missing and a model fills it."""
     is_usable = np.ones(chunk.num_rows, dtype=bool)
@@ -183,11 +187,11 @@ def _records(chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Reje
 
     numbers = [(("features", index), name) for index, name in enumerate(columns.features)]
     for target, name in [*numbers, *([("time", columns.time)] if columns.time else [])]:
-        values, bad = chunk.numbers(str(name))
         if isinstance(target, tuple):
-            records["features"][:, target[1]] = narrowed(values[:, None], "float32", chunk.file, [str(name)])[:, 0]
+            values, bad = single.numbers(chunk, str(name))
+            records["features"][:, target[1]] = values
         else:
-            records["time"] = values
+            records["time"], bad = chunk.numbers(str(name))
         for row, (cell, reason) in bad.items():
             if columns.imputes and isinstance(target, tuple) and is_missing(cell):
                 continue

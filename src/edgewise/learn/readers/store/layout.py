@@ -25,7 +25,7 @@ UNREADABLE, COMPLETE, INCOMPLETE = 0, 1, 2
 
 Of features that cannot be read, `bad_rows` and `bad_columns` say which these are, in the order of the nodes."""
 OWN = re.compile(
-    r"(features|usable|bad_rows|bad_columns|names|name_offsets|name_letters|loops|lost_ends|(words|numbers)_\d+"
+    r"(features|usable|bad_rows|bad_columns|line_runs|names|name_offsets|name_letters|loops|lost_ends|(words|numbers)_\d+"
     r"|(incoming|outgoing)_(offsets|links)"
     r"|(edge|loop)_(features|words|times)|records_(edges|mirrored))\.bin"
 )
@@ -81,6 +81,8 @@ class Manifest(TypedDict, total=False):
     source: str
     """The table of nodes."""
     num_nodes: int
+    node_files: list[str]
+    """Its files, to which `line_runs` refers; left out by earlier versions, as that file is."""
     features: list[str]
     feature_dtype: str
     nonzero: list[int]

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
@@ -25,8 +26,9 @@ from edgewise.learn.readers.store.layout import (
 )
 from edgewise.learn.tables.cell import is_missing, is_numeric, joined, pa, text_arrays, texts_of
 from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.magnitude import LARGEST
 from edgewise.learn.tables.read import check_columns
-from edgewise.learn.tables.stream import Chunk, TableStream
+from edgewise.learn.tables.stream import Chunk, LineRuns, SingleColumns, TableStream, in_single
 
 MAX_WORDS, MAX_NAMED_WORDS = 2**12, 2**20
 """Different cells of a column that is kept as words: of one without a role, and of one that is named."""
@@ -180,15 +182,29 @@ def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) 
     Raises:
         DataError: the table cannot be used: a column is missing, it is empty, or the name of a node is.
     """
+
+    def write(single: SingleColumns, *, are_numbers: bool) -> Manifest:
+        roles = Roles.of(table, columns)
+        return _write(table, roles, folder, dtype, single, are_numbers=are_numbers, imputes=columns.imputes)
+
     try:
-        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=True, imputes=columns.imputes)
+        return in_single(partial(write, are_numbers=True))
     except NotNumbersError:
-        return _write(table, Roles.of(table, columns), folder, dtype, are_numbers=False, imputes=columns.imputes)
+        return in_single(partial(write, are_numbers=False))
 
 
-def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_numbers: bool, imputes: bool) -> Manifest:
-    rejected, incomplete, counted_bytes = Rejections(), Rejections(), 0
-    count = num_usable = num_bad = 0
+def _write(
+    table: TableStream,
+    roles: Roles,
+    folder: Path,
+    dtype: str,
+    single: SingleColumns,
+    *,
+    are_numbers: bool,
+    imputes: bool,
+) -> Manifest:
+    rejected, incomplete, places = Rejections(), Rejections(), LineRuns()
+    count = counted_bytes = num_bad = 0
     num_features = len(roles.features)
     nonzero, least = np.zeros(num_features, np.int64), np.full(num_features, np.inf)
     is_empty = np.ones(num_features, bool)
@@ -198,6 +214,7 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
         arrays = NodeArrays(folder, dtype, exits)
         with stage("nodes") as current:
             for chunk in table.chunks(roles.all):
+                places.add(chunk)
                 if roles.names is not None:
                     numbers = chunk.whole_numbers(roles.names) if are_numbers else None
                     if are_numbers and numbers is None:
@@ -208,16 +225,14 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
                     else:
                         counted_bytes += _write_texts(arrays, chunk, roles.names, counted_bytes, is_first=count == 0)
 
-                values, problems = _features(chunk, roles.features)
+                values, problems = _features(chunk, roles.features, single)
                 is_known = (values != 0) & ~np.isnan(values)
                 nonzero += np.count_nonzero(is_known, axis=0)
                 least = np.minimum(least, np.where(is_known, values, np.inf).min(axis=0, initial=np.inf))
-                arrays.write("features", narrowed(values, dtype, table.name, roles.features))
+                arrays.write("features", narrowed(values, dtype, chunk, roles.features))
                 is_empty &= np.isnan(values).all(axis=0)
-                usable = _usable(chunk.num_rows, problems, imputes=imputes)
-                arrays.write("usable", usable)
+                arrays.write("usable", _usable(chunk.num_rows, problems, imputes=imputes))
                 num_bad += _write_bad(arrays, problems, roles.features, count, imputes=imputes)
-                num_usable += int(np.count_nonzero(usable))
                 _write_columns(arrays, chunk, roles, problems)
                 for row, cells in sorted(problems.items()):
                     flawed = incomplete if imputes and _are_empty(cells) else rejected
@@ -228,19 +243,24 @@ def _write(table: TableStream, roles: Roles, folder: Path, dtype: str, *, are_nu
 
         if not count:
             raise DataError(f"{table.name}: the table is empty, expected at least one row.")
-        if not num_usable or is_empty.any():
+        single.check()
+        if is_empty.any():
             empty = {name for name, is_one in zip(roles.features, is_empty, strict=True) if is_one}
             flaws = sorted(rejected.first + incomplete.first)
-            _, _, line, column, _, reason = next((flaw for flaw in flaws if flaw[3] in empty), flaws[0])
+            _, _, line, column, _, reason = next(flaw for flaw in flaws if flaw[3] in empty)
             raise DataError(
                 f"{table.name}: no node has features that can be read; line {line}, column {column!r}: {reason}. Name "
                 "the columns with numbers: --feature-columns."
             )
 
+        _check_precision(single, dtype, table.name)
+        arrays.write("line_runs", places.runs)
         files = _files(arrays, roles, count, num_bad, counted_bytes, dtype, are_numbers)
+        files["line_runs"] = arrays.file("line_runs", np.int64, places.runs.shape)
 
     return {
         "num_nodes": count,
+        "node_files": places.files,
         "features": roles.features,
         "feature_dtype": dtype,
         "nonzero": nonzero.tolist(),
@@ -293,14 +313,12 @@ def _write_texts(arrays: NodeArrays, chunk: Chunk, column: str, before: int, *, 
     return len(letters)
 
 
-def _features(chunk: Chunk, names: Sequence[str]) -> tuple[np.ndarray, dict[int, list[Cell]]]:
+def _features(chunk: Chunk, names: Sequence[str], single: SingleColumns) -> tuple[np.ndarray, dict[int, list[Cell]]]:
     """The features of some nodes, NaN where a cell cannot be read, and such cells of each row."""
     values = np.zeros((chunk.num_rows, len(names)), np.float32)
     problems: dict[int, list[Cell]] = {}
     for index, name in enumerate(names):
-        numbers, bad = chunk.numbers(name)
-        with np.errstate(over="ignore"):  # what is too large for float32 is refused when it is narrowed
-            values[:, index] = numbers
+        values[:, index], bad = single.numbers(chunk, name)
         for row, (cell, reason) in bad.items():
             problems.setdefault(row, []).append((name, cell, reason))
     return values, problems
@@ -350,36 +368,36 @@ def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dic
         arrays.write(f"words_{index}", codes)
 
     for index, name in enumerate(roles.numbers):
-        values, bad = chunk.numbers(name)
+        values, bad = chunk.numbers(name, LARGEST)
         for row, (cell, reason) in bad.items():
             if cell and not is_missing(cell):  # an empty cell is allowed
                 problems.setdefault(row, []).append((name, cell, reason))
         arrays.write(f"numbers_{index}", values)
 
 
-def narrowed(values: np.ndarray, dtype: str, source: str, names: Sequence[str]) -> np.ndarray:
+def narrowed(values: np.ndarray, dtype: str, chunk: Chunk, names: Sequence[str]) -> np.ndarray:
     """Features in the type in which they are stored, NaN as it is; raises DataError where one is too large for it."""
-    if dtype == "float32":
-        with np.errstate(over="ignore"):
-            narrow = stored = values.astype(np.float32, copy=False)
-    elif dtype == "float16":
-        with np.errstate(over="ignore"):
-            narrow = stored = values.astype(np.float16)
-    else:
-        tensor = torch.from_numpy(np.ascontiguousarray(values)).bfloat16()
-        narrow, stored = tensor.float().numpy(), tensor.view(torch.int16).numpy().view(np.uint16)
-
-    if (is_too_large := np.isinf(narrow)).any():
+    if dtype == "bfloat16":
+        return torch.from_numpy(np.ascontiguousarray(values)).bfloat16().view(torch.int16).numpy().view(np.uint16)
+    with np.errstate(over="ignore"):
+        stored = values.astype(dtype, copy=False)
+    if (is_too_large := np.isinf(stored)).any():
         row, column = np.argwhere(is_too_large)[0].tolist()
-        wider = "bfloat16 or float32" if dtype == "float16" else "another unit"
         raise DataError(
-            f"{source}, column {names[column]!r}: {values[row, column]:g} is too large for {dtype}; take --dtype "
-            f"{wider}."
-            if dtype != "float32"
-            else f"{source}, column {names[column]!r}: a number is too large for float32; take another unit."
+            f"{chunk.file}, line {chunk.lines[row]}, column {names[column]!r}: {values[row, column]:g} is too large "
+            f"for {dtype}; take --dtype bfloat16 or float32."
         )
-
     return stored
+
+
+def _check_precision(single: SingleColumns, dtype: str, source: str) -> None:
+    """Raise DataError where a column is lost in the type in which it is stored, though not in single precision."""
+    smallest = float(np.finfo(np.float16).tiny) if dtype == "float16" else 0.0
+    if lost := [name for name, largest in single.largest.items() if 0 < largest < smallest]:
+        raise DataError(
+            f"{source}, column {lost[0]!r}: all numbers are below {smallest:g}, too small for {dtype}; take --dtype "
+            "bfloat16 or float32."
+        )
 
 
 def node_names(store: GraphStore, start: int, stop: int) -> list[int] | list[str]:
