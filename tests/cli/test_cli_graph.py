@@ -256,6 +256,14 @@ def test_bad_words(learn, graph, edgewise, tmp_path):
             "--expander-degree is 3; expected at least 0 and at most 1024 and even",
         ),
         ((tmp_path / "graph.npz", "--edges", edges), "leave out --edges and --features"),
+        (
+            (tmp_path / "graph.npz", "--ignore-columns", "z", "--edge-columns", "a", "b"),
+            "in arrays, not in columns; leave out --ignore-columns and --edge-columns.",
+        ),
+        (
+            (nodes, "--edges", edges, *COLUMNS, "--features", "x.npz", "--feature-columns", "a"),
+            "but --features takes all numbers from x.npz; leave one of them out.",
+        ),
     ]:
         code, out, err = edgewise("train", *words, "-o", tmp_path / "bad")
         assert (code, out) == (2, ""), words

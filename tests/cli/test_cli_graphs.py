@@ -237,6 +237,7 @@ def test_bad_words(edgewise, rings, tmp_path):
         ((nodes, "--edges", edges, "--graph-column", "g"), "no --target-columns were given"),
         ((nodes, "--edges", edges, "--graph-column", "mol", "--target-columns", "y"), "no column 'mol'"),
         ((*given, "--graphs", tmp_path / "none.csv"), "no such file"),
+        ((*given, "--ignore-columns", "zzz"), "no column 'zzz'; the file has "),
         ((*given, "--model", "lstm"), "for graphs expected one of hop_attention, attention"),
         ((*given, "--model", "gcn", "--score", "dot"), "--score does nothing with --model gcn"),
         ((*given, "--model", "gcn", "--readout", "sum", "--num-heads", 2), "--num-heads does nothing with --model gcn"),

@@ -245,7 +245,8 @@ def _node_data(
         missing=columns.missing,
     )
     cells, node_columns, names = with_node_names(read_cells(path), node_columns)
-    node_columns = node_columns if source.features is not None else with_feature_columns(cells, node_columns)
+    if source.features is None or not may_be_empty:
+        node_columns = with_feature_columns(cells, node_columns, source.features)
     features, bad, categories = features_of_nodes(
         cells, node_columns, source.features, categories, may_be_empty=may_be_empty
     )

@@ -18,7 +18,7 @@ from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.trees import Trees
 from edgewise.learn.readers.graphs.union import offsets_of
 from edgewise.learn.tables.cell import Problems, read_numbers, stripped
-from edgewise.learn.tables.read import Cells, Values, read_cells
+from edgewise.learn.tables.read import Cells, Values, check_columns, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
 
 
@@ -164,7 +164,10 @@ def read_graphs(
     else:
         rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
 
-    columns = with_feature_columns(cells, columns) if need_targets else columns
+    if need_targets:
+        sources = dict.fromkeys((cells.source, rows.source))
+        check_columns(", ".join(sources), list(dict.fromkeys([*cells.frame, *rows.frame])), columns.ignore_columns)
+        columns = with_feature_columns(cells, columns, source.features)
     features, unreadable, categories = features_of_nodes(
         cells, columns, source.features, categories, may_be_empty=not need_targets
     )

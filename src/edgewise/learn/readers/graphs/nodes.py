@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, listed
 from edgewise.learn.readers.graphs.edges import NONE, EdgeList, no_edges, read_edges
 from edgewise.learn.readers.graphs.file import check_edges, is_graph_file, read_graph_file
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
@@ -121,6 +121,11 @@ class ReadOptions:
     """Whether a table of edges may be empty, or `none`."""
     edge_splits_column: str | None = None
     """The column of the table of edges that `EdgeList.splits` is read from."""
+
+    @property
+    def finds_features(self) -> bool:
+        """Whether features are chosen here, for a model that learns from them."""
+        return self.need_targets if self.find_features is None else self.find_features
 
 
 def read_nodes(paths: Sequence[str], columns: Columns, source: GraphSource, **how: Any) -> NodeData:
@@ -255,6 +260,16 @@ def _from_file(path: str, columns: Columns, source: GraphSource, options: ReadOp
         )
     if source.edges is not None or source.features is not None:
         raise SettingError(f"{path} has its edges and features inside; leave out --edges and --features.")
+    if options.finds_features:
+        named = {
+            "--feature-columns": columns.descriptors_columns,
+            "--ignore-columns": columns.ignore_columns,
+            "--edge-columns": source.edge_columns,
+            "--edge-feature-columns": source.edge_feature_columns,
+            "--edge-category-columns": source.edge_category_columns,
+        }
+        if unread := [flag for flag, names in named.items() if names]:
+            raise SettingError(f"{path} has features and edges in arrays, not in columns; leave out {listed(unread)}.")
 
     graph = read_graph_file(path, with_types=options.with_types, imputes=columns.imputes)
     cells, columns, names = with_node_names(graph.cells, columns)
@@ -286,11 +301,9 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
     if model_types is not None or columns.node_type_column is not None or source.edge_type_column is not None:
         types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, model_types)
 
-    finds_features = options.need_targets if options.find_features is None else options.find_features
-    if finds_features:
+    if options.finds_features:
         check_columns_exist(cells, columns.ignore_columns)
-    if source.features is None and finds_features:
-        columns = with_feature_columns(cells, columns)
+        columns = with_feature_columns(cells, columns, source.features)
     if types is not None and source.features is not None:
         if columns.category_columns:
             raise SettingError("--category-columns does nothing beside --features of several types; leave it out.")
@@ -310,7 +323,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
             source.features,
             categories,
             foreign,
-            may_be_empty=not finds_features,
+            may_be_empty=not options.finds_features,
             foreign_words=foreign_words,
         )
         types = None if types is None else types.with_words(owning, categories)
@@ -391,9 +404,14 @@ def with_node_names(
     return cells, replace(columns, node_column=column), names
 
 
-def with_feature_columns(cells: Cells, columns: AnyColumns) -> AnyColumns:
-    """The columns with features named: by default those without another role."""
-    if columns.descriptors_columns:
+def with_feature_columns(cells: Cells, columns: AnyColumns, file: str | None) -> AnyColumns:
+    """The columns with features named: by default those without another role; none beside a file of features."""
+    if file is not None and columns.descriptors_columns:
+        raise SettingError(
+            f"--feature-columns names columns of {cells.source}, but --features takes all numbers from {file}; leave "
+            "one of them out."
+        )
+    if columns.descriptors_columns or file is not None:
         return columns
     used = {name for names in columns.roles().values() for name in names}
     features = tuple(name for name in cells.frame.columns if name not in used)
