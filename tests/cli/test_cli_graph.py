@@ -146,7 +146,7 @@ def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkey
     kept = graph[1].read_bytes()
     graph[1].write_bytes(kept + b"n1,n2,0.5\r\n")
     code, _, err = learn("--model", "gcn", "--resume")
-    assert (code, "was started with other content" in err) == (2, True)
+    assert (code, f"was started with other content in {graph[1]}; bring the old file back" in err) == (2, True)
     graph[1].write_bytes(kept)
     assert learn("--model", "gcn", "--resume")[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))

@@ -206,7 +206,7 @@ def test_a_run_continues_only_with_the_same_files(learn, rings, tmp_path, monkey
     kept = table.read_bytes()
     table.write_bytes(kept.replace(b"g7,7", b"g7,8"))
     code, _, err = learn(*words, "--resume")
-    assert (code, "was started with other content" in err) == (2, True)
+    assert (code, f"was started with other content in {table}; bring the old file back" in err) == (2, True)
     table.write_bytes(kept)
     assert learn(*words, "--resume")[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))

@@ -594,6 +594,25 @@ def test_edges_with_words_that_the_model_does_not_know_are_counted(tables, capsy
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "b.csv"), "--strict"]) == 0
 
 
+def test_a_run_over_a_store_says_what_explanations_need(tables, capsys):
+    assert prepare(tables) == 0
+    assert train(tables) == 0
+    files = tables / "nodes.csv", "--edges", tables / "edges.csv"
+    expected = f"trained on the store {tables / 'store'}, and explanations and the server need the graph in memory"
+    for words in (["explain"], ["explain", "n1"], ["explain", files[0]], ["serve"]):
+        assert main([words[0], str(tables / "run"), *map(str, words[1:])]) == 2
+        error = error_of(capsys)
+        assert expected in error and " ".join(map(str, ["edgewise train nodes", *files])) in error
+    predict = ["predict", str(tables / "run"), "-o", str(tables / "p.csv")]
+    for data, message in ((tables, "is a folder, expected a file"), (tables / "none", "no such file.")):
+        assert main([*predict, str(data)]) == 2
+        assert f"{data}: {message}" in error_of(capsys)
+    assert main(["train", "edges", str(tables / "store"), "--target-columns", "a", "-o", str(tables / "r")]) == 2
+    assert "is a store, which models of nodes alone read, expected a file" in error_of(capsys)
+    assert main(["train", str(tables / "store"), "-o", str(tables / "r")]) == 2
+    assert "name what is to be predicted for the nodes" in error_of(capsys)
+
+
 def test_a_bad_cell_bars_its_node_only_where_its_column_is_used(tables, capsys, monkeypatch):
     """One code for a whole node said both: a bad cell anywhere left its empty cells unfilled, as 0."""
     nodes = pd.read_csv(tables / "nodes.csv").astype({"a": object, "b": object}).assign(c=1.0, d=np.arange(NUM_NODES))

@@ -33,7 +33,9 @@ def check_file(name: str, expected: str) -> Path:
     """
     file = Path(name)
     if file.is_dir():
-        raise DataError(f"{name}: is a folder, expected {expected}.")
+        is_store = (file / "store.json").is_file()
+        what = "a store, which models of nodes alone read," if is_store else "a folder,"
+        raise DataError(f"{name}: is {what} expected {expected}.")
     if not file.exists():
         raise DataError(f"{name}: no such file.")
     return file

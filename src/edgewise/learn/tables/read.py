@@ -24,6 +24,8 @@ Column: TypeAlias = np.ndarray | pd.Series
 """Numbers, or texts."""
 ARRAYS = ("arrays",)
 """The files of rows from arrays."""
+TABLE_FILE = f"a file that ends in {either(TABLES)}"
+"""What a table must be, for messages."""
 CHUNK_ROWS = 2**13
 """Rows of a chunk by default."""
 WHOLE_BYTES = 2**23
@@ -170,7 +172,7 @@ class _TableFile:
 
     def __init__(self, path: str | Path, form: TableFormat | None):
         self.name, self.form = str(path), current_format() if form is None else form
-        self.path = check_file(self.name, f"a file that ends in {either(TABLES)}")
+        self.path = check_file(self.name, TABLE_FILE)
         ending = self.path.name.lower()
         self.suffix = next((end for end in sorted(TABLES, key=len, reverse=True) if ending.endswith(end)), None)
         if self.suffix is None:

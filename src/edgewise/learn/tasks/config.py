@@ -40,14 +40,17 @@ class Sign:
     """How the name of the file ends."""
     arrays: frozenset[str] = frozenset()
     """Arrays that an .npz file has."""
+    inside: str = ""
+    """A file that is in a folder of that name."""
     holds: str = ""
-    """What such a file holds, in words."""
+    """What such a file or folder holds, in words."""
 
     def reason(self, settings: Values, file: str) -> str:
         """Why settings and their first file belong to the task; empty where nothing shows it."""
         if self.flag:
             return f"{spelled(self.flag)} is given" if settings.get(self.flag) else ""
         fits = file.lower().endswith(self.endings) and (not self.arrays or self.arrays <= array_names(file))
+        fits = (Path(file) / self.inside).is_file() if self.inside else fits
         return f"{file} {self.holds}" if fits else ""
 
 
@@ -342,7 +345,8 @@ def begin(
         checked["rows"] = {split: listed_or_checksum(numbers) for split, numbers in rows.items()}
     config, data = job_to_config(job), checked
     if resume and folder.is_started:
-        check_same(folder, type(job), config, data)
+        check_config(folder, type(job), config)
+        check_same_content(folder, input_files(job), data)
         return True
     folder.begin()
     folder.checkpoint_folder(0)
@@ -353,13 +357,6 @@ def begin(
         folder.write_table("rejected.csv", ["file", "line", "column", "value", "reason"], listed)
     folder.write_config(config)
     return False
-
-
-def check_same(folder: RunFolder, run_type: type[RunSettings], config: JsonObject, data: JsonObject) -> None:
-    """Raise RunFolderError unless a run to be continued has the settings and the data that it was started with."""
-    check_config(folder, run_type, config)
-    if folder.read_json("checkpoints/data.json") != data:
-        raise other_content(folder, config)
 
 
 def check_config(folder: RunFolder, run_type: type[RunSettings], config: Values) -> None:
@@ -414,20 +411,23 @@ def check_finished(folder: RunFolder, declared: TaskSettings, given: Values) -> 
 
 def check_content(folder: RunFolder, job: RunSettings) -> None:
     """Raise RunFolderError where a data file has other content than a run was trained on; it may be gone."""
-    if not (folder.path / "checkpoints/data.json").is_file() or not all(
-        Path(name).exists() for name in input_files(job)
-    ):
-        return
-    if folder.read_object("checkpoints/data.json").get("sha256") != checksums(input_files(job)):
-        raise other_content(folder, job_to_config(job))
+    files = input_files(job)
+    if (folder.path / "checkpoints/data.json").is_file() and all(Path(name).exists() for name in files):
+        check_same_content(folder, files, {"sha256": checksums(files)})
 
 
-def other_content(folder: RunFolder, config: Values) -> RunFolderError:
-    """The error of a run whose files have changed."""
-    return RunFolderError(
-        f"{folder.path} was started with other content in {', '.join(config['data'])}; "
-        "bring the old file back to continue, or start again with --overwrite."
-    )
+def check_same_content(folder: RunFolder, files: Sequence[str], data: JsonObject) -> None:
+    """Raise RunFolderError that names the files that have other content, or rows in other splits, than a run had."""
+    before = folder.read_object("checkpoints/data.json")
+    then = before.get("sha256")
+    then = then if isinstance(then, list) and len(then) == len(files) else [None] * len(files)
+    changed = [name for name, old, new in zip(files, then, data["sha256"], strict=True) if old != new]
+    if changed or any(before.get(name) != data[name] for name in data):
+        what = f"other content in {', '.join(changed)}" if changed else f"other splits of the rows in {files[0]}"
+        raise RunFolderError(
+            f"{folder.path} was started with {what}; bring the old {'files' if len(changed) > 1 else 'file'} back to "
+            "continue, or start again with --overwrite."
+        )
 
 
 def checksums(files: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
 
-from edgewise.errors import DataError, EdgewiseError, RunFolderError, SettingError
+from edgewise.errors import DataError, EdgewiseError, RunFolderError, SettingError, UnsupportedError
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice, explain
@@ -365,6 +365,8 @@ def files_of(folder: RunFolder, what: str, call: str) -> Iterator[JsonObject]:
     config = folder.read_config()
     try:
         yield config
+    except UnsupportedError:
+        raise
     except (EdgewiseError, OSError) as error:
         files = [config.get(name) for name in ("edges", "features", "graphs", "nodes")]
         named = ", ".join([*config.get("data", []), *(file for file in files if file)])

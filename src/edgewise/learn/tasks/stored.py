@@ -1,13 +1,14 @@
 """Runs over the store of a graph: what a model needs of it, its batches, and predictions some nodes at a time."""
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import torch
 
-from edgewise.errors import DataError, SettingError, plural
+from edgewise.errors import DataError, SettingError, UnsupportedError, plural
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.graph_settings import NodeSettings
@@ -16,7 +17,7 @@ from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store.data import EDGE_CHUNK, StoredNodeData, read_store
 from edgewise.learn.readers.store.graph import StoredNodes
-from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.readers.store.layout import GraphStore, is_store, read_manifest
 from edgewise.learn.readers.store.nodes import node_names
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
@@ -31,6 +32,7 @@ from edgewise.learn.tasks.graph_encoding import GraphEncoding
 from edgewise.learn.tasks.graph_notes import check_graph, note_of_edges
 from edgewise.learn.tasks.prediction_columns import prediction_columns, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
+from edgewise.learn.tasks.scores import command
 from edgewise.learn.tasks.task import PredictRequest, Written
 from edgewise.learn.training.device import pick_device
 
@@ -59,6 +61,17 @@ def check_stored(settings: NodeSettings, store: GraphStore) -> None:
             f"--model {settings.model} reads types of nodes and edges, which stores do not give yet; take another "
             "--model, or train on the tables themselves."
         )
+
+
+def needs_tables(store: str, targets: Sequence[str]) -> UnsupportedError:
+    """The error of a run over a store whose predictions are to be explained or served."""
+    words = read_manifest(Path(store))["words"] if is_store(store) else []
+    nodes, edges = words[:2] or ("NODES", "EDGES")
+    tables = command("train", "nodes", nodes, "--edges", edges, "--target-columns", *targets)
+    return UnsupportedError(
+        f"the run was trained on the store {store}, and explanations and the server need the graph in memory. Train on "
+        f"the tables of the store: {tables}. The run itself predicts: edgewise predict RUN {store} -o predictions.csv"
+    )
 
 
 def read_store_to_train(

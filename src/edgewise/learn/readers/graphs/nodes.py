@@ -25,8 +25,9 @@ from edgewise.learn.readers.graphs.types import GraphTypes, NodeTypes, TypeNames
 from edgewise.learn.tables.arrays import read_arrays
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, AnyColumns, Columns
+from edgewise.learn.tables.decode import check_file
 from edgewise.learn.tables.impute import missing_by_row
-from edgewise.learn.tables.read import Cells, Values, check_columns_exist, read_cells
+from edgewise.learn.tables.read import TABLE_FILE, Cells, Values, check_columns_exist, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
 
 NAMES = ("id", "node", "node_id")
@@ -290,6 +291,7 @@ def _from_file(path: str, columns: Columns, source: GraphSource, options: ReadOp
 
 def _from_tables(path: str, columns: Columns, source: GraphSource, options: ReadOptions) -> _Graph:
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
+    check_file(path, TABLE_FILE)
     if source.edges is None:
         or_none = f", or --edges {NONE} where they have none" if options.may_lack_edges else ""
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv{or_none}.")

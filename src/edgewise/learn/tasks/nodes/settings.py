@@ -67,7 +67,11 @@ SETTINGS = TaskSettings(
     format="edgewise node model",
     summary="classes or numbers of the nodes of one graph",
     example="nodes nodes.csv --edges edges.csv --target-columns label",
-    signs=(Sign(5, flag="edges"), Sign(5, endings=(".npz",), holds="holds a graph")),
+    signs=(
+        Sign(5, flag="edges"),
+        Sign(5, endings=(".npz",), holds="holds a graph"),
+        Sign(5, inside="store.json", holds="is a store, which holds a graph"),
+    ),
     reads=(
         *("coverage", "descriptors_columns", "node_column", "node_type_column"),
         *("edges", "features", "edge_type_column"),

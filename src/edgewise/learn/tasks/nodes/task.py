@@ -57,6 +57,7 @@ from edgewise.learn.tasks.sampled import SAMPLED_BATCH_SIZE, note_of_fanouts, sa
 from edgewise.learn.tasks.stored import (
     check_complete,
     check_stored,
+    needs_tables,
     notes_of_store,
     read_store_to_predict,
     read_store_to_train,
@@ -280,7 +281,13 @@ def notes_of_targets(data: NodeData | StoredNodeData, settings: NodeRunSettings)
 
 
 def read_known(trained: FittedTable[NodeEncoder], settings: NodeRunSettings) -> NodeData:
-    """The graph that a model was trained on."""
+    """The graph that a model was trained on.
+
+    Raises:
+        UnsupportedError: it was read from a store.
+    """
+    if settings.graph.edges is None and not is_graph_file(settings.data[0]):
+        raise needs_tables(settings.data[0], settings.columns.target_columns)
     columns = trained.columns.to_predict(node_column=settings.columns.node_column or AUTO)
     return read_nodes(settings.data, columns, settings.graph, **trained.encoder.reading)
 
