@@ -144,8 +144,8 @@ def line_pairs(senders: Tensor, offsets: Tensor, arriving: Tensor, reverse: Tens
     return followed[is_onward], following[is_onward]
 
 
-def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
-    """Row and column of each nonzero entry, sorted by row, then column; and the shape.
+def entries(adjacency: Any) -> tuple[Tensor, Tensor, Any, tuple[int, int]]:
+    """Row, column and value of each nonzero entry, sorted by row, then column; and the shape.
 
     Duplicate entries are summed first, as sparse formats do.
 
@@ -156,8 +156,10 @@ def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
         _require_two_axes(adjacency)
         matrix = adjacency.tocsr(copy=True)
         matrix.sum_duplicates()
-        rows, columns = (torch.from_numpy(indices.astype("int64")) for indices in matrix.nonzero())
-        return rows, columns, (matrix.shape[0], matrix.shape[1])
+        matrix.eliminate_zeros()
+        coo = matrix.tocoo()
+        rows, columns = (torch.from_numpy(indices.astype("int64")) for indices in (coo.row, coo.col))
+        return rows, columns, coo.data, (matrix.shape[0], matrix.shape[1])
 
     try:
         adjacency = plain(adjacency if isinstance(adjacency, Tensor) else torch.as_tensor(adjacency)).detach()
@@ -171,7 +173,7 @@ def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
     shape = adjacency.shape[0], adjacency.shape[1]
     if adjacency.layout == torch.strided:
         rows, columns = adjacency.nonzero(as_tuple=True)
-        return rows, columns, shape
+        return rows, columns, adjacency[rows, columns], shape
 
     if adjacency.layout not in SPARSE_LAYOUTS or adjacency.dense_dim() > 0:
         raise ShapeError(
@@ -180,8 +182,9 @@ def entries(adjacency: Any) -> tuple[Tensor, Tensor, tuple[int, int]]:
         )
 
     coo = adjacency.to_sparse_coo().coalesce()
-    rows, columns = coo.indices()[:, coo.values() != 0].unbind(0)
-    return rows, columns, shape
+    is_filled = coo.values() != 0
+    rows, columns = coo.indices()[:, is_filled].unbind(0)
+    return rows, columns, coo.values()[is_filled], shape
 
 
 def _require_two_axes(adjacency: Any) -> None:

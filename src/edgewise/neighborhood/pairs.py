@@ -259,7 +259,7 @@ class Edges(Neighborhood):
         Args:
             adjacency: dense, or sparse: torch's COO, CSR or CSC, or any format of SciPy.
         """
-        receivers, senders, shape = entries(adjacency)
+        receivers, senders, _, shape = entries(adjacency)
         return cls(senders, receivers, shape[1], shape[0])
 
     @property

@@ -107,6 +107,16 @@ def test_the_half_mass_time_of_a_merger_tree_is_predicted_at_its_root():
         GraphRegressor(**SMALL, readout="root").fit(upside_down, truth)
 
 
+def test_a_matrix_of_ones_has_weights_beside_matrices_of_other_numbers():
+    features, edges = ring(4)
+    ones = scipy.sparse.csr_array((np.ones(8), (edges[1], edges[0])), shape=(4, 4))
+    graphs = [(features, ones * factor) for factor in (1, 1, 2)]
+    assert [row.edges.features.shape[1] for row in graphs_of(graphs)] == [1, 1, 1]
+    assert [row.edges.features.shape[1] for row in graphs_of(graphs[:2])] == [0, 0]
+    regressor = GraphRegressor(**{**SMALL, "epochs": 1}, model="gat").fit(graphs * 4, np.arange(12.0))
+    np.testing.assert_allclose(regressor.predict(graphs[:1]), regressor.predict(graphs)[:1], rtol=1e-5)
+
+
 def test_whatever_holds_them():
     features, edges = ring(4)
     adjacency = scipy.sparse.coo_array((np.ones(8), (edges[1], edges[0])), shape=(4, 4))

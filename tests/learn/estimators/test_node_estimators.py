@@ -141,6 +141,27 @@ def test_whatever_holds_them():
     assert is_known(np.array(["a", None, float("nan"), ""], dtype=object)).tolist() == [True, False, False, False]
 
 
+def test_the_entries_of_a_matrix_are_the_weights_of_its_edges(graph):
+    features, team, index = graph
+    ones = scipy.sparse.csr_array((np.ones(400), (index[1], index[0])), shape=(60, 60)) != 0
+    weights = ones.multiply(np.linspace(0.1, 3, 60)).tocsr()
+    settings = {**SMALL, "model": "gat", "epochs": 2}
+    classifier = NodeClassifier(**settings).fit(features, team, weights)
+    edges, whole = Edges.from_adjacency(weights), GraphNodes(features, weights)
+    same = NodeClassifier(**settings).fit(features, team, edges, edge_features=weights.data[:, None])
+    predicted = classifier.predict_proba(features, weights)
+    np.testing.assert_array_equal(same.predict_proba(features, edges, weights.data[:, None]), predicted)
+    assert np.abs(classifier.predict_proba(features, ones) - predicted).max() > 0, "ones are weights beside others"
+    for held in (weights.tocoo(), torch.tensor(weights.toarray()).to_sparse_coo()):
+        np.testing.assert_array_equal(GraphNodes(features, held).edges.features, whole.edges.features)
+    assert GraphNodes(features, ones.astype(float))[:3].graph.edge_features is None
+
+    with pytest.raises(SettingError, match=r"model hop_attention; only .* have no weights in matrix != 0"):
+        NodeClassifier(epochs=2).fit(features, team, weights)
+    with pytest.warns(UserWarning, match="weights are not read beside edge_features"):
+        assert GraphNodes(features, weights, np.ones((weights.nnz, 2))).graph.edge_features.shape[1] == 2
+
+
 @pytest.mark.parametrize(
     ("features", "edges", "more", "message"),
     [

@@ -255,8 +255,9 @@ class EdgeClassifier(ClassifierMixin, Estimator):
                 with two or more other values. Edges without a label only carry messages. A Series or a DataFrame names
                 the targets.
             edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
-                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
-                i. They are taken as they are: give both ways where both are meant.
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy or torch, whose entry [i, j] is the weight
+                of an edge from j to i, a feature unless all are 1. They are taken as they are: give both ways where
+                both are meant.
             edge_features: (edge, feature), beside `edges`.
             sample_weight: (row): how much each row counts.
             validation: (row) True for the rows that choose the epoch and calibrate intervals; by default
@@ -613,8 +614,9 @@ class EdgeRegressor(RegressorMixin, Estimator):
             y: (edge) or (edge, target): numbers; NaN where there is none. Such edges only carry messages. A Series or a
                 DataFrame names the targets.
             edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
-                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
-                i. They are taken as they are: give both ways where both are meant.
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy or torch, whose entry [i, j] is the weight
+                of an edge from j to i, a feature unless all are 1. They are taken as they are: give both ways where
+                both are meant.
             edge_features: (edge, feature), beside `edges`.
             sample_weight: (row): how much each row counts.
             validation: (row) True for the rows that choose the epoch and calibrate intervals; by default
@@ -2338,8 +2340,9 @@ class NodeClassifier(ClassifierMixin, Estimator):
                 numbers with two or more other values is none either, with a warning; with fewer it is a class, as in −1
                 and 1. Nodes without a label are part of the graph. A Series or a DataFrame names the targets.
             edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
-                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
-                i. They are taken as they are: give both ways where both are meant.
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy or torch, whose entry [i, j] is the weight
+                of an edge from j to i, a feature unless all are 1. They are taken as they are: give both ways where
+                both are meant.
             edge_features: (edge, feature), beside `edges`.
             node_types: (node): words or whole numbers, beside `edges`.
             edge_types: (edge): words or whole numbers, beside `edges`.
@@ -2770,8 +2773,9 @@ class NodeRegressor(RegressorMixin, Estimator):
             y: (node) or (node, target): numbers; NaN where there is none. Such nodes are part of the graph. A Series or
                 a DataFrame names the targets.
             edges: The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as
-                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy, whose entry [i, j] is an edge from j to
-                i. They are taken as they are: give both ways where both are meant.
+                PyTorch Geometric's `edge_index`; or a sparse matrix of SciPy or torch, whose entry [i, j] is the weight
+                of an edge from j to i, a feature unless all are 1. They are taken as they are: give both ways where
+                both are meant.
             edge_features: (edge, feature), beside `edges`.
             node_types: (node): words or whole numbers, beside `edges`.
             edge_types: (edge): words or whole numbers, beside `edges`.

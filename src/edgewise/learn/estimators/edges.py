@@ -38,13 +38,14 @@ def training_data(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns
 
 def prediction_data(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeData:
     """All edges of the graph, to predict."""
-    missing = trained.columns.missing
-    return edges_from_arrays(*_features_and_edges(inputs, missing), missing=missing, names=inputs.graph_rows.names)
+    missing, num_edge_features = trained.columns.missing, len(trained.encoder.edge_scaler.mean)
+    features_and_edges = _features_and_edges(inputs, missing, num_edge_features)
+    return edges_from_arrays(*features_and_edges, missing=missing, names=inputs.graph_rows.names)
 
 
-def _features_and_edges(inputs: Inputs, missing: str) -> tuple[NodeFeatures, EdgeList]:
-    """The features of the nodes (width 0 without features), and the edges."""
-    rows = inputs.graph_rows
+def _features_and_edges(inputs: Inputs, missing: str, num_edge_features: int = 0) -> tuple[NodeFeatures, EdgeList]:
+    """The features of the nodes (width 0 without features), and the edges, as `GraphNodes.with_weights` has them."""
+    rows = inputs.graph_rows.with_weights(num_edge_features)
     plain(inputs.owner, rows)
     if rows.features is None:
         return NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))), rows.edges

@@ -13,7 +13,16 @@ from edgewise.learn.estimators.labels import r2
 from edgewise.learn.estimators.names import column_names, has_columns, in_order
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters, parameters_of, without_flags
-from edgewise.learn.estimators.state import Adapter, learn_names, names_of, refuse, settings_of, train, warn
+from edgewise.learn.estimators.state import (
+    Adapter,
+    learn_names,
+    names_of,
+    refuse,
+    settings_of,
+    train,
+    warn,
+    warn_caller,
+)
 from edgewise.learn.readers.graphs.clock import are_dates, in_time
 from edgewise.learn.readers.graphs.series import Series
 from edgewise.learn.tasks.forecast.model import predict_next
@@ -182,6 +191,8 @@ def series_of(X: object, edges: object, *, is_directed: bool, names: tuple[str, 
     elif names is None or len(names) != count:
         names = tuple(map(str, range(count)))
     listed = GraphNodes(np.zeros((count, 1)), np.zeros((2, 0), dtype=np.int64) if edges is None else edges).edges
+    if listed.features.shape[1]:
+        warn_caller("Forecaster does not read the weights of edges; edges=matrix != 0 leaves them out.")
     listed = listed if is_directed else listed.both_ways(count)
     if trained_names is not None and names != trained_names and sorted(names) == sorted(trained_names):
         order = np.array([names.index(name) for name in trained_names])

@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeVar
 
 import numpy as np
 import torch
@@ -14,19 +14,22 @@ from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.graph import Graph
 from edgewise.graph.checks import plain_relations
 from edgewise.graph.forms import library_of
+from edgewise.learn.estimators.graph_arrays import (
+    dense_features_of,
+    edges_of,
+    edges_of_matrix,
+    is_matrix,
+    sparse_features_of,
+)
 from edgewise.learn.estimators.graph_warnings import warn_of_coordinates
 from edgewise.learn.estimators.names import RowsLike, column_names, positions_of_names
-from edgewise.learn.estimators.numbers import as_numbers, unwrapped
+from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.readers.graphs.edges import EdgeList
-from edgewise.learn.readers.graphs.file import check_edges
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.learn.tables.magnitude import require_scalable
-from edgewise.neighborhood import Edges, Types
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
+from edgewise.neighborhood import Types
 
 Taken = TypeVar("Taken")
 
@@ -43,7 +46,8 @@ class GraphNodes:
     Args:
         data: A `Graph`, or what `Graph.of` takes; or features of nodes (node, feature).
         edges: The edges beside features: `Edges`, whole numbers (2, edge), sender above receiver, or a sparse matrix
-            of SciPy, a row a receiver. They are taken as they are: give both ways where both are meant.
+            of SciPy or torch, a row a receiver. They are taken as they are: give both ways where both are meant. The
+            entries of a matrix are the weights of its edges, one feature an edge, unless all are 1.
         edge_features: (edge, feature).
         node_types: (node) words or whole numbers. A column of features that is NaN in all nodes of a type is no
             feature of that type.
@@ -58,6 +62,8 @@ class GraphNodes:
     """The nodes or edges that are rows, by number; None where all are."""
     column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of features, where DataFrames hold those of nodes (`X`) or of edges (`edge_features`)."""
+    has_unit_weights: bool = False
+    """Whether edges came as a matrix whose entries are all 1, which are no features; see `with_weights`."""
     row_noun: ClassVar[Literal["nodes", "edges"]] = "nodes"
     """What rows are."""
 
@@ -91,13 +97,22 @@ class GraphNodes:
         sparse_features: NodeFeatures | None = None,
         rows: np.ndarray | None = None,
         column_names: Mapping[str, tuple[str, ...]] | None = None,
+        has_unit_weights: bool = False,
     ) -> Self:
         """Some rows of a graph."""
         nodes, names = object.__new__(cls), column_names or {}
         parts = {"graph": graph, "sparse_features": sparse_features, "rows": rows, "column_names": names}
-        for name, value in parts.items():
+        for name, value in (parts | {"has_unit_weights": has_unit_weights}).items():
             object.__setattr__(nodes, name, value)
         return nodes
+
+    def with_weights(self, num_edge_features: int) -> Self:
+        """The same with the ones of a matrix as weights, for a model that was trained on one feature an edge: on a
+        matrix with other numbers."""
+        if not self.has_unit_weights or num_edge_features != 1:
+            return self
+        weights = torch.ones(self.graph.num_edges, 1, device="cpu")
+        return self.of(**vars(self) | {"graph": replace(self.graph, edge_features=weights)})
 
     def in_order(self, trained_names: Mapping[str, Sequence[str]]) -> Self:
         """The same with the features that a model was trained on, in the order of the training.
@@ -116,7 +131,7 @@ class GraphNodes:
                 order = positions_of_names(argument, columns, wanted)
                 graph = replace(graph, **{attribute: getattr(graph, attribute)[:, order]})
                 names[argument] = wanted
-        return self if graph is self.graph else self.of(graph, self.sparse_features, self.rows, names)
+        return self if graph is self.graph else self.of(**vars(self) | {"graph": graph, "column_names": names})
 
     def __len__(self) -> int:
         return self.size if self.rows is None else len(self.rows)
@@ -140,7 +155,7 @@ class GraphNodes:
         rows = rows[0] if isinstance(rows, tuple) else rows
         numbers = np.arange(self.size) if self.rows is None else self.rows
         chosen = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
-        return self.of(self.graph, self.sparse_features, np.atleast_1d(chosen), self.column_names)
+        return self.of(**vars(self) | {"rows": np.atleast_1d(chosen)})
 
     def scatter(self, values: np.ndarray, missing: float | str | bool) -> np.ndarray:
         """The values of the rows as an array over all nodes or all edges; `missing` elsewhere.
@@ -298,57 +313,6 @@ def one_by_one(graphs: Any) -> RowsLike:
     return graphs.to_data_list() if library_of(graphs) == "pyg" and hasattr(graphs, "to_data_list") else graphs
 
 
-def edges_of(edges: object, num_nodes: int | None = None) -> Edges:
-    """Edges, whatever holds them: `Edges`, whole numbers (2, edge), or a sparse matrix of SciPy.
-
-    Args:
-        edges: The edges.
-        num_nodes: How many nodes there are; by default as many as the edges know or name.
-
-    Raises:
-        DataError: They have another shape, or name no node.
-    """
-    if hasattr(edges, "tocoo") and not isinstance(edges, Edges):
-        edges = Edges.from_adjacency(edges)
-    num_known = edges.num_receivers if isinstance(edges, Edges) else 0
-    if isinstance(edges, Edges):
-        index = np.stack([edges.senders.cpu().numpy(), edges.receivers.cpu().numpy()])
-    else:
-        index = edges.cpu().numpy() if isinstance(edges, Tensor) else np.asarray(edges)
-        if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
-            raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
-    num_nodes = max(num_known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
-    check_edges("edges", index, num_nodes)
-    senders, receivers = torch.from_numpy(index.astype(np.int64))
-    return Edges(senders, receivers, num_nodes, num_nodes)
-
-
-def sparse_features_of(matrix: "csr_array") -> NodeFeatures:
-    """The features of nodes in a sparse matrix of SciPy."""
-    table = matrix.tocsr().tocoo()
-    filled = table.data != 0
-    rows, columns = (numbers[filled].astype(np.int64) for numbers in (table.row, table.col))
-    return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
-
-
-def dense_features_of(features: object) -> Tensor:
-    """The features of nodes (node, feature) in a tensor, an array or a DataFrame.
-
-    Raises:
-        DataError: They have another shape.
-    """
-    if not isinstance(features, Tensor):
-        dtype = getattr(features, "dtype", None) or np.asarray(unwrapped(features)).dtype
-        if getattr(dtype, "kind", "") == "c":
-            raise DataError(f"X is {dtype}. Complex data not supported: give real and imaginary parts apart.")
-        features = torch.from_numpy(np.array(as_numbers("X", features)))
-    values = features.detach().cpu()
-    if values.ndim != 2:
-        axes = plural(values.ndim, "axis", "axes")
-        raise DataError(f"X has {axes}; expected (node, feature). Reshape your data: X.reshape(-1, 1) is one feature.")
-    return values
-
-
 def _from_arrays(
     node_features: object, edges: object, edge_features: object, node_types: object, edge_types: object
 ) -> GraphNodes:
@@ -359,15 +323,22 @@ def _from_arrays(
     read = features if sparse is None else sparse
     shape = None if read is None else tuple(read.shape)
     size = None if shape is None else shape[0]
-    if edge_types is not None and hasattr(edges, "tocoo") and not isinstance(edges, Edges):
+    has_matrix = is_matrix(edges)
+    if edge_types is not None and has_matrix:
         raise DataError("edge_types go with edges that have an order: give Edges, or an array (2, edge).")
     if shape is not None and shape[1] == 0:
         raise DataError(
             f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; where nothing is "
             "known of the nodes, give None, or a graph without node_features."
         )
+    edges, weights = edges_of_matrix(edges) if has_matrix else (edges, np.ones(0))
     edge_list = edges_of(edges, size)
-    of_edges = None
+    of_edges, has_unit_weights = None, has_matrix and bool((weights == 1).all())
+    if has_matrix and not has_unit_weights:
+        if edge_features is None:
+            edge_features = weights[:, None]
+        else:
+            warn_caller("edges is a matrix whose weights are not read beside edge_features; join them with these.")
     if edge_features is not None:
         table = as_numbers("edge_features", edge_features)
         require_scalable("the graph", "edge_features", table)
@@ -384,7 +355,10 @@ def _from_arrays(
     graph = Graph(features, edge_list, of_edges, node_types=types, edge_types=relations)
     tables = {"X": node_features, "edge_features": edge_features}
     return GraphNodes.of(
-        graph, sparse, column_names={name: column_names(name, table) for name, table in tables.items()}
+        graph,
+        sparse,
+        column_names={name: column_names(name, table) for name, table in tables.items()},
+        has_unit_weights=has_unit_weights and edge_features is None,
     )
 
 

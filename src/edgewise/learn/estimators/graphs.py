@@ -1,7 +1,8 @@
 """Arrays as graphs, each a row: the functions behind GraphClassifier and GraphRegressor."""
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 import torch
@@ -10,7 +11,7 @@ from edgewise.errors import DataError, plural
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.graph import Graph
-from edgewise.learn.estimators.graph_input import is_graph, one_by_one, plain_nodes
+from edgewise.learn.estimators.graph_input import GraphNodes, is_graph, one_by_one, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees, warn_of_ignored_edges
 from edgewise.learn.estimators.names import RowsLike, column_names, in_order, one_row
 from edgewise.learn.estimators.numbers import unwrapped
@@ -44,7 +45,7 @@ def prediction_data(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> Grap
     """The graphs, to predict; one that cannot be used keeps its place."""
     missing = trained.columns.missing
     return graphs_from_arrays(
-        graphs_of(inputs.X, inputs.names.get("features", ()), missing),
+        graphs_of(inputs.X, inputs.names.get("features", ()), missing, len(trained.encoder.scales.edge.mean)),
         conditions=graph_features_of(inputs.X, inputs.extra.get("graph_features")),
         need_roots=trained.encoder.whole.needs_roots,
         missing=missing,
@@ -124,7 +125,9 @@ def explain(
     return explain_graph(trained, prediction_data(trained, inputs), 0, target=target, label=label, methods=methods)
 
 
-def graphs_of(graphs: object, names: Sequence[str] = (), missing: str = "impute") -> list[GraphRow]:
+def graphs_of(
+    graphs: object, names: Sequence[str] = (), missing: str = "impute", num_edge_features: int | None = None
+) -> list[GraphRow]:
     """Graphs, whatever holds them.
 
     Args:
@@ -132,6 +135,7 @@ def graphs_of(graphs: object, names: Sequence[str] = (), missing: str = "impute"
         names: Of the features of nodes in the order of the training, where DataFrames hold them; by default those of
             the first graph.
         missing: As in `GraphNodes.arrays`.
+        num_edge_features: As in `GraphNodes.with_weights`; by default the largest number of a graph.
 
     Raises:
         DataError: There is none, or one is held in no known way; the message counts it from 0.
@@ -142,7 +146,10 @@ def graphs_of(graphs: object, names: Sequence[str] = (), missing: str = "impute"
     names = names or _feature_names(graphs)
     with warnings.catch_warnings(record=True) as caught:  # graphs of one list often give the same warning
         warnings.simplefilter("always")
-        rows = [_graph_of(number, _with_features(number, graph, names), missing) for number, graph in enumerate(graphs)]
+        of_nodes = [_nodes_of(number, _with_features(number, graph, names)) for number, graph in enumerate(graphs)]
+        if num_edge_features is None:
+            num_edge_features = max(nodes.edges.features.shape[1] for nodes in of_nodes)
+        rows = [_row_of(number, nodes, missing, num_edge_features) for number, nodes in enumerate(of_nodes)]
     for text, category in dict.fromkeys((str(warning.message), warning.category) for warning in caught):
         warn_caller(text, category)
     return rows
@@ -161,7 +168,8 @@ def _with_features(number: int, graph: object, names: Sequence[str]) -> object:
     return (in_order(f"graph {number}", graph[0], names), *graph[1:])
 
 
-def _graph_of(number: int, graph: object, missing: str) -> GraphRow:
+def _nodes_of(number: int, graph: object) -> GraphNodes | GraphRow:
+    """The nodes of one graph, whatever holds it."""
     if isinstance(graph, GraphRow):
         return graph
     parts = graph
@@ -172,10 +180,23 @@ def _graph_of(number: int, graph: object, missing: str) -> GraphRow:
             f"graph {number} is a {type(graph).__name__}; expected a Graph, (features, edges), (features, edges, "
             "edge_features), or an object with x and edge_index."
         )
-    try:
-        nodes = plain_nodes("the model", *(parts if isinstance(parts, tuple) else (parts,)))
-        arrays = nodes.arrays(missing)
+    with _naming_graph(number):
+        return plain_nodes("the model", *(parts if isinstance(parts, tuple) else (parts,)))
+
+
+def _row_of(number: int, nodes: GraphNodes | GraphRow, missing: str, num_edge_features: int) -> GraphRow:
+    if isinstance(nodes, GraphRow):
+        return nodes
+    with _naming_graph(number):
+        arrays = nodes.with_weights(num_edge_features).arrays(missing)
         return GraphRow(arrays["features"].to_dense(), arrays["edges"])
+
+
+@contextmanager
+def _naming_graph(number: int) -> Iterator[None]:
+    """A DataError says which graph it is about."""
+    try:
+        yield
     except DataError as error:
         raise DataError(f"graph {number}: {str(error).removeprefix('edges: ')}") from error
 

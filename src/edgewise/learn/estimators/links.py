@@ -160,7 +160,9 @@ def _other_graph(estimator: Estimator, method: str, graph: object, extra_inputs:
     extra_inputs = without_none(extra_inputs)
     if "edges" in extra_inputs or is_graph(graph):
         names, encoder = getattr(estimator, "column_names_", {}), estimator.trained.encoder
-        return graph_of(graph, extra_inputs, encoder.place.directed, names, encoder.on_graph.columns.missing)
+        num_edge_features = encoder.graph.edges.features.shape[1]
+        missing = encoder.on_graph.columns.missing
+        return graph_of(graph, extra_inputs, encoder.place.directed, names, missing, num_edge_features)
     if graph is not None or "edge_features" in extra_inputs:
         raise DataError(f"{method}: there are nodes or features of edges, but no edges; give them too.")
     return None
@@ -177,6 +179,7 @@ def graph_of(
     is_directed: bool,
     trained_names: Mapping[str, Sequence[str]] = {},
     missing: str = "impute",
+    num_edge_features: int = 0,
 ) -> LinkGraph:
     """A graph from arrays; as many nodes as there are features, else as the edges know or name.
 
@@ -185,11 +188,12 @@ def graph_of(
         is_directed: Whether edges are one way.
         trained_names: The names of features in the order of the training, as `GraphNodes.in_order` takes them.
         missing: As in `GraphNodes.arrays`.
+        num_edge_features: As in `GraphNodes.with_weights`.
 
     Raises:
         DataError: Shapes do not fit, an edge names no node, or a feature of the training is missing.
     """
-    nodes = plain_nodes("LinkPredictor", X, **extra_inputs).in_order(trained_names)
+    nodes = plain_nodes("LinkPredictor", X, **extra_inputs).in_order(trained_names).with_weights(num_edge_features)
     warn_of_graph_features(nodes.graph)
     count, listed = nodes.graph.num_nodes, nodes.edges
     features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays(missing)["features"]

@@ -36,7 +36,8 @@ def training_data(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumns
 def prediction_data(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeData:
     """All nodes of the graph, to predict."""
     missing = trained.columns.missing
-    arrays, num_columns = inputs.graph_rows.arrays(missing), num_features(trained)
+    rows = inputs.graph_rows.with_weights(trained.encoder.num_edge_columns)
+    arrays, num_columns = rows.arrays(missing), num_features(trained)
     if (count := arrays["features"].shape[1]) != num_columns:
         raise DataError(f"X has {count} features, but {inputs.owner} is expecting {num_columns} features as input.")
     if trained.encoder.types is None and (arrays["types"] is not None or arrays["edges"].types is not None):
@@ -64,7 +65,8 @@ def _check(job: NodeRunSettings, data: NodeData) -> None:
     """Warn where nothing is known of the nodes; raise SettingError where the model cannot use features of edges."""
     warn_of_degrees(data)
     if count := data.edges.features.shape[1]:
-        job.model.spec.check_edge_features("edge_features", count)
+        remedy = "leave them out; edges of a matrix have no weights in matrix != 0"
+        job.model.spec.check_edge_features("edge_features", count, remedy)
 
 
 NODES = RowAdapter(

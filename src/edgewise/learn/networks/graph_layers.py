@@ -70,12 +70,13 @@ class LayerSpec:
         """Whether it reads none of these edge features."""
         return not self.has_edge_features and not (self.reads_edge_weights and num_features == 1)
 
-    def check_edge_features(self, given: str, num_features: int | None) -> None:
+    def check_edge_features(self, given: str, num_features: int | None, remedy: str = "leave it out") -> None:
         """Raise SettingError where edge features are given that the layer does not read.
 
         Args:
             given: how messages call them.
             num_features: how many there are; None for any number.
+            remedy: what else to do.
         """
         if not self.ignores_edges(num_features):
             return
@@ -87,7 +88,7 @@ class LayerSpec:
 
         raise SettingError(
             f"{given} does nothing with --model {self.name}; only "
-            f"{_listed(lambda spec: spec.has_edge_features)} reads edge features."
+            f"{_listed(lambda spec: spec.has_edge_features)} reads edge features. Take one of these, or {remedy}."
         )
 
     def readable(self, task: Task) -> tuple[str, ...]:

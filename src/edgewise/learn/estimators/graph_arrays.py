@@ -1,0 +1,78 @@
+"""Features of nodes and edges as arrays and matrices hold them."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from edgewise.errors import DataError, plural
+from edgewise.learn.estimators.numbers import as_numbers, unwrapped
+from edgewise.learn.readers.graphs.file import check_edges
+from edgewise.learn.readers.graphs.node_features import NodeFeatures
+from edgewise.neighborhood import Edges
+from edgewise.neighborhood.index import entries
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+
+def is_matrix(edges: object) -> bool:
+    """Whether edges are a sparse matrix, of SciPy or torch."""
+    is_sparse_tensor = isinstance(edges, Tensor) and edges.layout != torch.strided
+    return is_sparse_tensor or (hasattr(edges, "tocoo") and not isinstance(edges, Edges))
+
+
+def edges_of_matrix(matrix: object) -> tuple[Edges, np.ndarray]:
+    """The entries of a sparse matrix as edges, and their values (edge)."""
+    receivers, senders, values, (num_receivers, num_senders) = entries(matrix)
+    return Edges(senders, receivers, num_senders, num_receivers), as_numbers("edges", values)
+
+
+def edges_of(edges: object, num_nodes: int | None = None) -> Edges:
+    """Edges, whatever holds them: `Edges`, or whole numbers (2, edge).
+
+    Args:
+        edges: The edges.
+        num_nodes: How many nodes there are; by default as many as the edges know or name.
+
+    Raises:
+        DataError: They have another shape, or name no node.
+    """
+    num_known = edges.num_receivers if isinstance(edges, Edges) else 0
+    if isinstance(edges, Edges):
+        index = np.stack([edges.senders.cpu().numpy(), edges.receivers.cpu().numpy()])
+    else:
+        index = edges.cpu().numpy() if isinstance(edges, Tensor) else np.asarray(edges)
+        if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
+            raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
+    num_nodes = max(num_known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
+    check_edges("edges", index, num_nodes)
+    senders, receivers = torch.from_numpy(index.astype(np.int64))
+    return Edges(senders, receivers, num_nodes, num_nodes)
+
+
+def sparse_features_of(matrix: "csr_array") -> NodeFeatures:
+    """The features of nodes in a sparse matrix of SciPy."""
+    table = matrix.tocsr().tocoo()
+    filled = table.data != 0
+    rows, columns = (numbers[filled].astype(np.int64) for numbers in (table.row, table.col))
+    return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
+
+
+def dense_features_of(features: object) -> Tensor:
+    """The features of nodes (node, feature) in a tensor, an array or a DataFrame.
+
+    Raises:
+        DataError: They have another shape.
+    """
+    if not isinstance(features, Tensor):
+        dtype = getattr(features, "dtype", None) or np.asarray(unwrapped(features)).dtype
+        if getattr(dtype, "kind", "") == "c":
+            raise DataError(f"X is {dtype}. Complex data not supported: give real and imaginary parts apart.")
+        features = torch.from_numpy(np.array(as_numbers("X", features)))
+    values = features.detach().cpu()
+    if values.ndim != 2:
+        axes = plural(values.ndim, "axis", "axes")
+        raise DataError(f"X has {axes}; expected (node, feature). Reshape your data: X.reshape(-1, 1) is one feature.")
+    return values
