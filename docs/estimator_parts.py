@@ -119,8 +119,8 @@ EDGES = Argument(
     "edges",
     '"EdgesInput | None"',
     "The edges beside features of nodes: `Edges`; whole numbers (2, edge), senders in the first row, as PyTorch "
-    "Geometric's `edge_index`; or a sparse matrix of SciPy or torch, whose entry [i, j] is the weight of an edge from j "
-    "to i, a feature unless all are 1. They are taken as they are: give both ways where both are meant.",
+    "Geometric's `edge_index`; or a sparse matrix of SciPy or torch, whose entry [i, j] is the weight of an edge from "
+    "j to i, a feature unless all are 1. They are taken as they are: give both ways where both are meant.",
 )
 EDGE_FEATURES = Argument("edge_features", '"Table | None"', "(edge, feature), beside `edges`.")
 

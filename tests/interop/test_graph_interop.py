@@ -396,6 +396,32 @@ def test_tables_of_others():
     assert numbers.edges.senders.tolist() == [2, 0]
 
 
+def test_graphs_of_tables_have_numbers_or_names():
+    def graph(column, graphs=None):
+        nodes = pd.DataFrame({"graph": column, "x": [1.0, 2.0, 3.0]})
+        return Graph.of((nodes, pd.DataFrame({"sender": [0], "receiver": [1]}), *([] if graphs is None else [graphs])))
+
+    for column in (["b", "b", "a"], pd.Categorical(["b", "b", "a"]), [7.5, 7.5, 1.0], [0, 0, 1], [True, True, False]):
+        assert graph(column).offsets.tolist() == [0, 2, 3]
+    sizes = pd.DataFrame({"graph": ["c", "b", "a"], "size": [1.0, 2.0, 3.0]})
+    for table in (sizes, sizes.set_index("graph")):
+        named = graph(["b", "b", "a"], table)
+        assert named.offsets.tolist() == [0, 0, 2, 3]
+        assert named.graph_features.tolist() == [[1.0], [2.0], [3.0]]
+    assert graph([0, 0, 2], sizes[["size"]]).offsets.tolist() == [0, 2, 2, 3]
+
+    for column, table, message in (
+        (["b", None, "a"], None, "in row 1 of the nodes, which is not a graph"),
+        ([0, 0, 10**12], None, "'graph' is 1000000000000 in row 2"),
+        ([-1, 0, 0], None, "'graph' is -1 in row 0"),
+        (["b", "b", "d"], sizes, "'graph' is 'd' in row 2"),
+        (["b", "a", "b"], None, "goes back; sort the nodes"),
+        (["b", "b", "a"], sizes.assign(graph="b"), "two rows of graphs have the same name"),
+    ):
+        with pytest.raises(DataError, match=message):
+            graph(column, table)
+
+
 def test_what_a_table_cannot_say_is_refused():
     def table(**columns):
         return pd.DataFrame({"sender": [0, 1], "receiver": [1, 2], **columns})

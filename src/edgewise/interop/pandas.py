@@ -91,6 +91,9 @@ def from_pandas(
     has types, `graph` the graph of each node of a batch, `position_0`, … coordinates. Integer types are counted up to
     the largest; categories keep those without rows. All other columns are features, and must be numeric.
 
+    Graphs are numbered from 0, or have names: those of the column `graph` of `graphs`, or of its index; without either,
+    they stand in the order of their nodes.
+
     Args:
         nodes: one row per node; or one row per edge, if it is the only table.
         edges: one row per edge.
@@ -119,14 +122,6 @@ def from_pandas(
     ends = [_ends(edges, column, is_within, row_of) for column in (sender_column, receiver_column)]
     joined = Edges(ends[0], ends[1], len(nodes), len(nodes))
 
-    offsets = None
-    if is_batch:
-        numbers = torch.tensor(graph_of_node, dtype=torch.int64, device="cpu")
-        counts = torch.bincount(numbers, minlength=1 if graphs is None else len(graphs))
-        offsets = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        if bool((numbers.diff() < 0).any()):
-            raise DataError("from_pandas: column 'graph' of the nodes goes back; sort the nodes by it.")
-
     node_types, edge_types = _types(nodes), _types(edges)
     if edge_types is not None and edge_types.names is not None and not isinstance(edge_types.names[0], tuple):
         edge_types = relations_of(node_types, joined, edges[TYPE].tolist())
@@ -135,11 +130,11 @@ def from_pandas(
         _features(nodes, NODE, node_types, ["graph", "name", TYPE, *position_columns]),
         joined,
         _features(edges, EDGE, edge_types, ["graph", TYPE, sender_column, receiver_column]),
-        None if graphs is None else _numbers(graphs, graphs.columns),
+        None if graphs is None else _numbers(graphs, graphs.columns.drop("graph", errors="ignore")),
         node_types,
         edge_types,
         _numbers(nodes, position_columns),
-        offsets,
+        _offsets(nodes["graph"], graphs) if is_batch else None,
         names,
     )
 
@@ -173,6 +168,34 @@ def _names(nodes: "pandas.DataFrame") -> tuple[Hashable, ...] | None:
         return tuple(nodes["name"].tolist())
     index = nodes.index
     return None if index.equals(pandas.RangeIndex(len(nodes))) else tuple(index.tolist())
+
+
+def _offsets(graph_of_node: "pandas.Series", graphs: "pandas.DataFrame | None") -> Tensor:
+    """Where the nodes of each graph begin, from the number or the name of the graph of each node."""
+    cells = graph_of_node.tolist()
+    if graphs is not None and "graph" in graphs.columns:
+        names = graphs["graph"].tolist()
+    elif pandas.api.types.is_integer_dtype(graph_of_node):
+        names = list(range(len(cells) if graphs is None else len(graphs)))
+    elif graphs is not None and not graphs.index.equals(pandas.RangeIndex(len(graphs))):
+        names = graphs.index.tolist()
+    else:
+        names = graph_of_node.dropna().unique().tolist()
+
+    number_of = {name: number for number, name in enumerate(names)}
+    if len(number_of) < len(names):
+        raise DataError("from_pandas: two rows of graphs have the same name; give each another.")
+    for row, cell in enumerate(cells):
+        if cell not in number_of:
+            raise DataError(
+                f"from_pandas: 'graph' is {cell!r} in row {row} of the nodes, which is not a graph; number graphs from "
+                "0, or give the table graphs, with the names of all in its column 'graph'."
+            )
+    numbers = torch.tensor([number_of[cell] for cell in cells], dtype=torch.int64, device="cpu")
+    if bool((numbers.diff() < 0).any()):
+        raise DataError("from_pandas: column 'graph' of the nodes goes back; sort the nodes by it.")
+    counts = torch.bincount(numbers, minlength=1 if graphs is None else len(graphs))
+    return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def _ends(edges: "pandas.DataFrame", column: str, is_within: bool, row_of: dict[Any, int]) -> Tensor:
