@@ -111,6 +111,8 @@ def graph_from(source: Any, graph_class: Any, options: dict[str, Any]) -> Any:
             "tables of pandas, or a list of these."
         )
 
+    if any(isinstance(part, np.ma.MaskedArray) for part in source):
+        raise DataError("Graph.of: an array masks numbers, which tensors do not; give array.filled(numpy.nan).")
     nodes, edges, *features = (torch.from_numpy(x) if isinstance(x, np.ndarray) else x for x in source)
     needs_size = isinstance(nodes, Tensor) and isinstance(edges, Tensor) and edges.layout == torch.strided
     graph = graph_class.of(edges, **({"num_nodes": len(nodes)} if needs_size else {}), **options)

@@ -12,8 +12,9 @@ from edgewise.errors import DataError, SettingError
 from edgewise.learn.companions.stack import NETWORK_COPIES, network_of, shares_of
 from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
-from edgewise.learn.outputs import Label, Outputs, Prediction, Targets, scatter_rows
+from edgewise.learn.outputs import Outputs, Prediction, Targets, scatter_rows
 from edgewise.learn.progress import counted
+from edgewise.learn.tables.labels import Label
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.training.conformal import check_coverage, empty_intervals
@@ -112,10 +113,6 @@ class FittedTable(Fitted[T, Targets]):
     def classes(self) -> dict[str, tuple[Label, ...]]:
         """The names of the classes of each target."""
         return self.output.classes
-
-    @classes.setter
-    def classes(self, classes: dict[str, tuple[Label, ...]]) -> None:
-        self.output = replace(self.output, classes=classes)
 
     @property
     def task_type(self) -> str:

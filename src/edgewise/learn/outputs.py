@@ -13,11 +13,10 @@ from edgewise.errors import DataError
 from edgewise.learn.companions.stack import shares_of, variants_of
 from edgewise.learn.readers.graphs.source import GraphColumns
 from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.labels import Label
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.training.metrics import Scores, table_of_scores
 from edgewise.learn.training.settings import OUTPUTS
-
-Label = str | int | float | bool
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,8 @@ import torch
 from edgewise import (
     DataError,
     EdgeClassifier,
+    EdgeRegressor,
+    Graph,
     GraphClassifier,
     GraphNodes,
     GraphRegressor,
@@ -183,10 +185,43 @@ def test_what_an_array_masks_is_missing():
     np.testing.assert_array_equal(found.predict(hidden, edges), expected.predict(features, edges))
     assert found.score(hidden, masked, edges) == found.score(features, np.where(mask, np.nan, numbers), edges)
 
+    with pytest.raises(DataError, match=r"Graph\.of: an array masks numbers, which tensors do not"):
+        Graph.of((hidden, edges))
+    types = np.ma.array(["x", "y", "x"] * 10, mask=mask)
+    with pytest.raises(DataError, match="node_types, row 1: the type is missing; give each of the nodes one"):
+        GraphNodes(features, edges, node_types=types)
+
     texts = np.array(["a", "b", "c"] * 10)
     labels = labels_of(np.ma.array(texts, mask=mask))
     np.testing.assert_array_equal(has_label(labels), ~mask)
     np.testing.assert_array_equal(labels[~mask], texts[~mask])
+
+
+@pytest.mark.filterwarnings("ignore:(fit|predict). ")
+def test_what_an_array_beside_features_masks_is_missing():
+    """The hidden number was read as a condition, a weight or a number of a graph or an edge."""
+    numbers, mask = np.random.default_rng(0).normal(size=(30, 2)), np.zeros((30, 2), dtype=bool)
+    mask[4] = True, False
+    missing, masked = np.where(mask, np.nan, numbers), np.ma.array(np.where(mask, 1e9, numbers), mask=mask)
+    smiles, target = ["C" * (row % 7 + 1) + "O" for row in range(30)], np.arange(30.0)
+    edges = np.stack([np.arange(30), np.roll(np.arange(30), 1)])
+    graphs = [(np.arange(4.0 + row % 3)[:, None], edges[:, 1:3]) for row in range(30)]
+    settings = {"epochs": 2, "model_dim": 8, "dropout": 0.0, "random_state": 0}
+    for estimator, rows, name, beside in (
+        (MoleculeRegressor(epochs=2, companions=(), random_state=0), smiles, "conditions", {}),
+        (GraphRegressor(**settings, num_heads=2), graphs, "graph_features", {}),
+        (EdgeRegressor(**settings), numbers, "edge_features", {"edges": edges}),
+    ):
+        expected = estimator.fit(rows, target, **{name: missing}, **beside).predict(rows, **{name: missing}, **beside)
+        for values in (masked, list(masked)):
+            found = estimator.fit(rows, target, **{name: values}, **beside)
+            np.testing.assert_array_equal(found.predict(rows, **{name: values}, **beside), expected)
+        with pytest.raises(DataError, match="row 4, column 'weight': empty cell"):
+            estimator.fit(rows, target, **{name: values}, **beside, sample_weight=np.abs(masked[:, 0]))
+
+    molecules = MoleculeRegressor(epochs=2, companions=()).fit(smiles, target, conditions=missing)
+    by_nan, by_mask = (molecules.explain("CCO", conditions=row) for row in (missing[4], masked[4]))
+    assert by_mask.predictions[0].value == by_nan.predictions[0].value
 
 
 def test_tensors_of_a_computation():

@@ -38,6 +38,18 @@ def test_scripts_without_spaces_and_constant_targets_are_said():
         TextRegressor(**SMALL).fit(TEXTS, np.ones(16))
 
 
+def test_classes_are_called_by_their_names():
+    """Targets are the numbers of classes in training; messages gave these."""
+    labels, is_validation = np.array(["yes", "no"] * 40, dtype=object), np.zeros(80, dtype=bool)
+    labels[:1], labels[78:], is_validation[70:] = "maybe", "never", True
+    with pytest.warns(UserWarning, match="fit: ") as caught:
+        fitted = TextClassifier(**SMALL).fit(TEXTS * 5, labels, validation=is_validation)
+    said = [str(warning.message) for warning in caught]
+    assert any("of class maybe of 'target'" in text for text in said)
+    assert any("'never' of 'target' stands in 2 validation rows and in no training row" in text for text in said)
+    assert fitted.trained_.classes == {"target": ("maybe", "never", "no", "yes")}
+
+
 def test_nothing_is_said_where_nothing_is_wrong():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

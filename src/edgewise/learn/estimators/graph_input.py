@@ -22,8 +22,9 @@ from edgewise.learn.estimators.graph_arrays import (
     sparse_features_of,
 )
 from edgewise.learn.estimators.graph_warnings import warn_of_coordinates
+from edgewise.learn.estimators.labels import is_absent
 from edgewise.learn.estimators.names import RowsLike, column_names, positions_of_names
-from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.names import RowLabels
@@ -366,7 +367,10 @@ def _types(name: str, type_of_row: object, size: int, rows: str) -> Types | None
     if type_of_row is None:
         return None
     refuse_single_text(name, type_of_row)
-    words = [str(word).strip() for word in np.asarray(type_of_row).tolist()]
+    labels = np.asarray(unwrapped(type_of_row)).tolist()
+    words = ["" if is_absent(label) else str(label).strip() for label in labels]
+    if "" in words:
+        raise DataError(f"{name}, row {words.index('')}: the type is missing; give each of the {rows} one.")
     if len(words) != size:
         raise DataError(f"{name} has {plural(len(words), 'row')}, but there are {size} {rows}.")
     return Types.of(words)

@@ -120,7 +120,7 @@ def explain(
     names = trained.columns.graph_feature_columns
     row = one_row("graph_features", extra_inputs["graph_features"], names_of(estimator, "graph_features"), names)
     if not hasattr(row, "columns"):
-        row = None if row is None else [row]
+        row = None if row is None else [unwrapped(row)]
     inputs = table_inputs(estimator, [item], without_none({"graph_features": row}))
     return explain_graph(trained, prediction_data(trained, inputs), 0, target=target, label=label, methods=methods)
 

@@ -9,6 +9,7 @@ from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.learn.estimators.names import RowsLike, one_row
+from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
@@ -90,7 +91,7 @@ def explain(
 
     (row,) = smiles
     row = (row,) if isinstance(row, str) else row
-    numbers = () if conditions is None else np.asarray(conditions, dtype=np.float64).ravel().tolist()
+    numbers = () if conditions is None else as_numbers("conditions", conditions).ravel().tolist()
     label = None if label is None else str(label)
     return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
 

@@ -14,13 +14,17 @@ TIMES_AS_NUMBERS = "give numbers, such as the seconds of each, and NaN where the
 """What to do about times."""
 
 
+WRAPPED = torch.Tensor, np.ma.MaskedArray
+"""What holds numbers that numpy reads otherwise than they are meant."""
+
+
 def unwrapped(values: object) -> object:
-    """A tensor, also one within a list, as an array without gradients; what an array masks as NaN, or as None among
-    cells that are not floating-point numbers; others as they are."""
+    """A tensor as an array without gradients; what an array masks as NaN, or as None among cells that are not
+    floating-point numbers; both also within a list; others as they are."""
     if isinstance(values, torch.Tensor):
         detached = values.detach().cpu()
         return (detached.float() if detached.dtype == torch.bfloat16 else detached).numpy()
-    if isinstance(values, list | tuple) and any(isinstance(value, torch.Tensor) for value in values):
+    if isinstance(values, list | tuple) and any(isinstance(value, WRAPPED) for value in values):
         return [unwrapped(value) for value in values]
     if not isinstance(values, np.ma.MaskedArray):
         return values

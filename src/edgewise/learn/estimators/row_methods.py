@@ -168,11 +168,8 @@ def fit_classes(
     supervision: Supervision,
     encode: Callable[[object], EncodedTargets] = class_targets,
 ) -> None:
-    """Train a classifier; see `fit_rows`. Sets `classes_`, and gives the model their names."""
+    """Train a classifier; see `fit_rows`. Sets `classes_`."""
     targets = fit_rows(estimator, adapter, X, y, extra_inputs, supervision, encode)
-    names = estimator.trained_.columns.target_columns
-    classes = [tuple(listed.tolist()) for listed in targets.classes]
-    estimator.trained_.classes = dict(zip(names, classes, strict=True))
     _set_classes(estimator, list(targets.classes))
 
 

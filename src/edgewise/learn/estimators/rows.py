@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from jaxtyping import Float64
@@ -12,7 +12,7 @@ from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import plain_array
 from edgewise.learn.estimators.names import RowsLike, as_rows, below, has_columns, in_order, naming_rows
-from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import (
     Adapter,
@@ -142,11 +142,11 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
 
 
 def without_none(extra_inputs: ExtraInputs) -> dict[str, object]:
-    """The extra inputs that are not None; a DataError where one is a single string."""
+    """The extra inputs that are not None, as `unwrapped` has them; a DataError where one is a single string."""
     for name, values in extra_inputs.items():
         if isinstance(values, str | bytes):
             refuse_single_text(name, values)
-    return {name: values for name, values in extra_inputs.items() if values is not None}
+    return {name: unwrapped(values) for name, values in extra_inputs.items() if values is not None}
 
 
 @naming_parameters
@@ -178,7 +178,8 @@ def fit_rows(
         SettingError: A parameter has a value that it cannot have.
     """
     X, extra_inputs = as_rows("X", X), without_none(extra_inputs)
-    without_none(vars(supervision))
+    beside: dict[str, Any] = without_none(vars(supervision))
+    supervision = replace(supervision, **{**beside, "validation": supervision.validation})
     learn_names(estimator, {"X": X, "y": y, **extra_inputs}, adapter.names_of_rows(X))
 
     with naming_rows(X, y, supervision.validation):
@@ -205,6 +206,10 @@ def _train(
     cells = _named_targets(targets.cells, names_of(estimator, "y"))
     columns = TrainingColumns(targets.task_type, cells, supervision.sample_weight, supervision.groups)
     data = adapter.training_data(job, inputs, columns)
+    if targets.classes:  # cells are the numbers of classes, which messages and the model call by their names
+        classes = zip(data.rows.columns.target_columns, targets.classes, strict=True)
+        named = {name: of_target.tolist() for name, of_target in classes}
+        data = replace(data, rows=replace(data.rows, classes=named))
     if len(data.rows) < 2:
         raise DataError("fit: n_samples = 1; expected two rows or more, to train on and to validate.")
 

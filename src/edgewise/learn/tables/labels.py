@@ -13,6 +13,8 @@ from edgewise.errors import DataError, plural
 from edgewise.learn.tables.cell import Problems, Texts, distinct, is_missing, parse_numbers, read_number
 
 Classes = dict[str, list[str]]
+Label = str | int | float | bool
+"""The name of a class: as a table writes it, or as Python gives it."""
 LARGEST = 2**53
 """Beyond it float64 merges whole numbers, so that a label of more digits is taken as text."""
 MAX_CLASSES, MIN_CLASS_ROWS = 20, 50

@@ -1,6 +1,6 @@
 """The rows of a data set: targets, weights, and the reasons why rows cannot be used."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import Field, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,6 +15,7 @@ from edgewise.learn.tables.cell import OK, Problems, Rejection, encoded, read_nu
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.labels import (
     Classes,
+    Label,
     choose_task,
     class_hint,
     find_classes,
@@ -70,7 +71,7 @@ class Rows:
     """Numbers, or indices into `classes`; NaN where missing or unreadable."""
     weights: Float64[np.ndarray, " row"]
     """1 where the table does not say; NaN where unreadable."""
-    classes: Classes
+    classes: Mapping[str, Sequence[Label]]
     """Names of the classes of each target in the order of their numbers; empty for regression."""
     status: list[str]
     """`ok`, or the column and the reason why the row cannot be used."""

@@ -8,8 +8,9 @@ import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.outputs import Label, Prediction
+from edgewise.learn.outputs import Prediction
 from edgewise.learn.tables.cell import to_text_arrow
+from edgewise.learn.tables.labels import Label
 from edgewise.learn.training.folder import csv_text
 
 if TYPE_CHECKING:

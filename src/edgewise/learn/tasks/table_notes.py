@@ -129,9 +129,10 @@ def labels_without_training_rows(table: Rows, splits: Splits) -> list[str]:
         missing = np.flatnonzero((counts[0] == 0) & (counts[1] + counts[2] > 0)).tolist()
         if missing:
             shown = ", ".join(repr(classes[label]) for label in missing[:5]) + (", …" if len(missing) > 5 else "")
-            where = f"{plural(int(counts[2][missing].sum()), 'test row')}"
-            if in_val := int(counts[1][missing].sum()):
-                where = f"{plural(in_val, 'validation row')} and {where}"
+            in_splits = {
+                split: int(of_split[missing].sum()) for split, of_split in zip(("validation", "test"), counts[1:])
+            }
+            where = " and ".join(plural(count, f"{split} row") for split, count in in_splits.items() if count)
             warnings.append(
                 f"warning: {shown} of {name!r} {'stands' if len(missing) == 1 else 'stand'} in {where} and in no "
                 "training row: no model can learn to predict it"

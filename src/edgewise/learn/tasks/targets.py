@@ -7,8 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 from edgewise.errors import DataError, SettingError
-from edgewise.learn.outputs import Label, Prediction, Targets
+from edgewise.learn.outputs import Prediction, Targets
 from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.labels import Label
 from edgewise.learn.tables.rows import Data, Rows
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits
