@@ -118,7 +118,8 @@ def test_tables_that_change_are_noticed(tables, capsys, monkeypatch, name):
     (tables / name).write_text(content.replace("n8,", "n8,", 1))
     capsys.readouterr()
     assert prepare(tables) == 2
-    assert "was started with other tables, or they have changed since; start again with" in capsys.readouterr().err
+    message = f"was started with other tables, or they have changed since: {tables / name}; start again with"
+    assert message in capsys.readouterr().err
     whole = build.write_incoming
 
     def changing(*arguments):
@@ -127,7 +128,8 @@ def test_tables_that_change_are_noticed(tables, capsys, monkeypatch, name):
 
     monkeypatch.setattr(build, "write_incoming", changing)
     assert prepare(tables, "--overwrite") == 2
-    assert "was changed while it was read; start again with --overwrite." in capsys.readouterr().err
+    message = f"error: {tables / name} changed while the tables were read; start again with --overwrite."
+    assert message in capsys.readouterr().err
     assert not (tables / "store" / MANIFEST).exists()
 
 

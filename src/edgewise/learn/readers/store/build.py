@@ -11,6 +11,7 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -154,15 +155,14 @@ class Build:
                 "with --overwrite."
             )
 
-        for name, before, what in (
-            ("config", started["config"], "other settings"),
-            ("tables", started["tables"], "other tables, or they have changed since"),
-        ):
-            if state.get(name) != before:
-                raise DataError(
-                    f"{self.folder} was started with {what}; start again with --overwrite, or go on with: "
-                    f"{again(self.folder, state)}"
-                )
+        other = "other settings" if state.get("config") != started["config"] else ""
+        if changed := changed_files(state.get("tables", []), started["tables"]):
+            other = other or f"other tables, or they have changed since: {changed}"
+        if other:
+            raise DataError(
+                f"{self.folder} was started with {other}; start again with --overwrite, or go on with: "
+                f"{again(self.folder, state)}"
+            )
 
         return {**started, "stages": state.get("stages", {}), "seconds": state.get("seconds", {})}
 
@@ -191,10 +191,8 @@ class Build:
 
         self._stage("incoming", self._incoming)
         self._stage("outgoing", self._outgoing)
-        if self._tables() != self.state["tables"]:
-            raise DataError(
-                f"{self.nodes.name} or {self.edges.name} was changed while it was read; start again with --overwrite."
-            )
+        if changed := changed_files(self.state["tables"], self._tables()):
+            raise DataError(f"{changed} changed while the tables were read; start again with --overwrite.")
 
         state = self.state
         manifest: Manifest = {"format": state["format"], "version": state["version"], "words": state["words"]}
@@ -305,3 +303,9 @@ class Build:
                 lines.append(f"  {description}, the first in {file}, line {line}, column {column!r}: {reason}")
 
         return lines
+
+
+def changed_files(before: Sequence[FileState], now: Sequence[FileState]) -> str:
+    """The files that differ in two lists of them, as words; empty where none does."""
+    pairs = [pair for pair in zip_longest(before, now) if pair[0] != pair[1]]
+    return ", ".join(dict.fromkeys(str(file[0]) for pair in pairs for file in pair if file))
