@@ -258,3 +258,14 @@ def test_settings_of_accelerations():
     ]:
         with pytest.raises(SettingError, match=message):
             SETTINGS.of({"data": "x.npz", **config})
+
+
+def test_what_masked_positions_hide_is_not_scored(tmp_path):
+    motion = file_of("nbody", tmp_path, num_steps=16, keep_every=8)
+    model = DynamicsModel()
+    model.trained_ = knowing(motion)
+    expected = model.predict(motion, moment=1)
+    shown = np.ma.array(expected, mask=False)
+    shown[0, 0, 0] = np.ma.masked
+    shown.data[0, 0, 0] = 1e9
+    assert model.score(motion, shown, moment=1) == 1.0

@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgewise.learn.estimators.labels import r2
+from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train
 from edgewise.learn.readers.motion.motion import Motion, MotionRows
@@ -42,7 +43,7 @@ def score(estimator: Estimator, X: Motion, y: object, moment: int) -> float:
     if y is None:
         y = MotionRows(X, rows, np.full(len(rows), moment), output.ahead, output.quantity).targets
     predicted = predict(estimator, X, moment)
-    return r2(np.asarray(y).ravel(), predicted.ravel(), ["ok"] * predicted.size)
+    return r2(as_numbers("y", y).ravel(), predicted.ravel(), ["ok"] * predicted.size)
 
 
 @naming_parameters
