@@ -421,6 +421,38 @@ STRUCTURES = {
         lambda: Segments([0, 1], [0, 1, 2]),
         "Segments: axis 'boundary' is 2 in query_offsets but 3 in key_offsets.",
     ),
+    "sparse query": (
+        lambda: attend(torch.eye(3).to_sparse(), torch.eye(3), torch.eye(3)),
+        "attend: query (3, 3) is sparse (torch.sparse_coo); expected a dense tensor: query.to_dense().",
+    ),
+    "sparse value": (
+        lambda: attend(torch.eye(3), torch.eye(3), torch.eye(3).to_sparse(), Edges([0], [1], 3, 3)),
+        "attend: value (3, 3) is sparse (torch.sparse_coo); expected a dense tensor: value.to_dense().",
+    ),
+    "sparse sum": (
+        lambda: aggregate(torch.eye(3).to_sparse()),
+        "aggregate: value (3, 3) is sparse (torch.sparse_coo); expected a dense tensor: value.to_dense().",
+    ),
+    "sparse bias": (
+        lambda: attend(torch.eye(3), torch.eye(3), torch.eye(3), Edges([0], [1], 3, 3), bias=torch.ones(1).to_sparse()),
+        "attend: bias (1,) is sparse (torch.sparse_coo); expected a dense tensor: bias.to_dense().",
+    ),
+    "sparse edge_value": (
+        lambda: aggregate(torch.eye(3), Edges([0], [1], 3, 3), edge_value=torch.ones(1, 3).to_sparse()),
+        "aggregate: edge_value (1, 3) is sparse (torch.sparse_coo); expected a dense tensor: edge_value.to_dense().",
+    ),
+    "sparse vector": (
+        lambda: attend(torch.eye(3), torch.eye(3), torch.eye(3), score=GATv2(torch.ones(3).to_sparse())),
+        "attend: GATv2.vector (3,) is sparse (torch.sparse_coo); expected a dense tensor: GATv2.vector.to_dense().",
+    ),
+    "sparse edges": (
+        lambda: Edges(torch.tensor([0]).to_sparse(), torch.tensor([1]), 2, 2),
+        "Edges: senders (1,) is sparse (torch.sparse_coo); expected a dense tensor: senders.to_dense().",
+    ),
+    "sparse mask": (
+        lambda: Mask(torch.eye(3).bool().to_sparse()),
+        "Mask: mask (3, 3) is sparse (torch.sparse_coo); expected a dense tensor: mask.to_dense().",
+    ),
     "align": (lambda: Causal("left"), "Causal: align must be 'end' or 'start', not 'left'."),
     "window": (lambda: Window(-1, 0), "Window: before and after must not be negative, not -1 and 0."),
     "window fraction": (lambda: Window(1.5, 0), "Window: before must be a whole number, not 1.5."),

@@ -302,6 +302,13 @@ def test_a_graph_checks_what_it_is_given(shapes_unchecked):
         "coordinates has 2 rows, expected 3.": {"coordinates": zeros(2, 3)},
         "edge_types has 3 rows, expected 5.": {"edge_types": types},
         "names has 1 row, expected 3.": {"names": ("a",)},
+        "edges must be Edges, not a tensor (2, 5) of torch.int64; Graph.of((node_features, edge_index)) takes an": {
+            "node_features": zeros(3, 1), "edges": INDEX
+        },
+        "edges must be Edges, not a tensor (3, 1) of torch.float32": {"node_features": edges, "edges": zeros(3, 1)},
+        "edges must be Edges, not list": {"edges": [[0], [1]]},
+        "node_types must be Types, not list; Types.of(node_types) makes them": {"node_types": [0, 1, 0]},
+        "edge_features is (5, 1) torch.sparse_coo; expected a dense tensor": {"edge_features": zeros(5, 1).to_sparse()},
         "node 1 is named None; give it a name.": {"names": ("a", None, "b")},
         "nodes 0 and 2 are both named 'the', but names must be unique; number them": {"names": ("the", "cat", "the")},
         "offsets must rise from 0 to 3, the number of nodes, not [0, 4].": {"offsets": torch.tensor([0, 4])},

@@ -237,11 +237,39 @@ def test_beams_take_their_own_positions_along(kind):
         (lambda: T5Position(2, num_buckets=7), "must be even"),
         (lambda: T5Position(2, max_distance=32), "larger"),
         (lambda: ShawPosition(4, max_distance=-1), "at least 0"),
+        (lambda: ShawPosition(-4), "ShawPosition: key_dim must be a whole number of at least 1, not -4"),
+        (lambda: RotaryPosition(4.0), "RotaryPosition: key_dim must be a whole number"),
+        (lambda: T5Position(-1), "T5Position: num_heads must be a whole number of at least 1"),
+        (lambda: T5Position(2, num_buckets=0), "num_buckets must be a whole number of at least 1"),
+        (lambda: ALiBi(0), "ALiBi: num_heads must be a whole number of at least 1, not 0"),
+        (lambda: ALiBi(2.5), "ALiBi: num_heads"),
+        (lambda: LearnedPosition(-1, 8), "LearnedPosition: num_positions"),
+        (lambda: SinusoidalPosition(0), "SinusoidalPosition: model_dim"),
     ],
 )
 def test_positions_that_cannot_be(make, message, shapes_unchecked):
     with pytest.raises(SettingError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("position", "message"),
+    [
+        (RotaryPosition(8), "heads have 4 features, but key_dim is 8"),
+        (RotaryPosition(2), "heads have 4 features, but key_dim is 2"),
+        (ALiBi(3), "MultiHeadAttention: ALiBi is for 3 heads, but the layer has 4"),
+        (T5Position(1), "MultiHeadAttention: T5Position is for 1 head, but the layer has 4"),
+    ],
+)
+def test_positions_of_another_layer(position, message):
+    with pytest.raises(ShapeError, match=message):
+        MultiHeadAttention(DIM, HEADS, position=position)(nodes().float())
+
+
+def test_positions_that_were_not_learned():
+    for positions in (torch.tensor([0, 9]), torch.tensor([-1, 0])):
+        with pytest.raises(ShapeError, match="LearnedPosition: positions must lie in 0 … 8; found"):
+            LearnedPosition(9, 4)(torch.zeros(2, 4), positions)
 
 
 def test_more_queries_than_keys_need_positions():

@@ -177,8 +177,7 @@ def aggregate(
     if how not in ("sum", "mean", "max", "min"):
         raise SettingError(f"aggregate: how must be 'sum', 'mean', 'max' or 'min', not {how!r}.")
 
-    if not isinstance(value, Tensor):
-        require_tensors("aggregate", {"value": value})
+    require_tensors("aggregate", {"value": value})
     if value.dim() < 2:
         raise ShapeError(f"aggregate: value must have the axes (…, node, feature), not shape {tuple(value.shape)}.")
 

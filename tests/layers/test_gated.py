@@ -17,6 +17,16 @@ def unit():
     return ready(GraphGRU(4, 3, 2, key_dim=3, value_dim=5, pool_dim=6))
 
 
+def test_a_replica_has_no_list_of_parameters(monkeypatch):
+    """As those of torch.nn.DataParallel, whose weights are attributes."""
+    nodes, layer = torch.randn(5, 4, dtype=torch.float64), unit()
+    edges = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 5, 5)
+    out = layer(nodes, edges)
+    for module in layer.modules():
+        monkeypatch.setattr(module, "parameters", lambda: iter(()))
+    assert torch.equal(layer(nodes, edges), out)
+
+
 def attended(layer, x, z, edges):
     """Zhang et al., eqs. 3 to 6, node by node."""
     rows = []

@@ -61,6 +61,45 @@ def test_an_edge_index_is_its_list_of_edges(name):
     assert torch.equal(call(layer, drawn(5, 8), INDEX), call(layer, drawn(5, 8), EDGES))
 
 
+WITH_EDGES = {
+    "MultiHeadAttention": lambda: L.MultiHeadAttention(8, 2, edge_dim=3),
+    "IsomorphismConvolution": lambda: L.IsomorphismConvolution(8, 6, edge_dim=3),
+    "DirectedMessages": lambda: L.DirectedMessages(8, 3, 6),
+    "EdgeAttention": lambda: L.EdgeAttention(8, 3, 6, num_heads=2),
+    "GraphAttention": lambda: L.GraphAttention(8, 6, 2, edge_dim=3),
+    "EquivariantLayer": lambda: L.EquivariantLayer(8, edge_dim=3),
+    "GraphNetwork": lambda: L.GraphNetwork(L.EdgeUpdate(8, 3, 0, 4), L.NodeUpdate(8, 4, 0, 6)),
+}
+
+
+@pytest.mark.parametrize("name", WITH_EDGES)
+def test_features_of_edges_that_do_not_fit(name, shapes_unchecked):
+    layer, place = WITH_EDGES[name](), (PLACES,) if name == "EquivariantLayer" else ()
+
+    def run(x, edge):
+        named = name in ("MultiHeadAttention",)
+        return layer(x, neighborhood=EDGES, edge_features=edge) if named else layer(x, *place, EDGES, edge)
+
+    wrong = (drawn(4, 2), drawn(4), drawn(3, 3), drawn(4, 3).long(), drawn(4, 3).double(), [[1.0, 2.0, 3.0]] * 4)
+    for edge in (*wrong, drawn(4, 3).to_sparse()):
+        with pytest.raises(ShapeError, match="|".join((name, "attend: axis 'edge' is 4 in the neighborhood but 3"))):
+            run(drawn(5, 8), edge)
+    with pytest.raises(ShapeError, match=r"is sparse \(torch.sparse_coo\); expected a dense tensor"):
+        run(drawn(5, 8).to_sparse(), drawn(4, 3))
+
+
+def test_weights_of_edges_that_are_sparse(shapes_unchecked):
+    for layer in (L.NeighborConvolution(8, 6), L.SymmetricConvolution(8, 6)):
+        with pytest.raises(ShapeError, match=r"edge_weight \(4,\) is sparse"):
+            layer(drawn(5, 8), EDGES, drawn(4).to_sparse())
+
+
+def test_nodes_have_the_dtype_of_the_network_of_a_convolution():
+    network = torch.nn.Linear(8, 6, dtype=torch.float64)
+    layer = L.IsomorphismConvolution(8, 6, network=network, learn_epsilon=True)  # which is float32
+    assert layer(drawn(5, 8).double(), EDGES).dtype == torch.float64
+
+
 def test_an_edge_index_with_features_of_edges_and_bodies():
     x, edge = drawn(5, 8), drawn(4, 3)
     attention, bodies, force = L.MultiHeadAttention(8, 2, edge_dim=3), L.EquivariantLayer(8, edge_dim=3), L.PairForce(8)

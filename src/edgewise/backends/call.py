@@ -10,6 +10,7 @@ from torch import Tensor
 from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood import EdgeRows, Edges, GivenNeighborhood, Neighborhood, is_edge_index, neighborhood_of
 from edgewise.neighborhood.checks import broadcast_shape
+from edgewise.neighborhood.index import require_dense
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
 
@@ -186,9 +187,10 @@ def _require_part(verb: str, name: str, part: Any, example: str) -> None:
 
 
 def require_tensors(verb: str, tensors: dict[str, Any]) -> None:
-    """Raise a ShapeError where an argument is not a tensor."""
+    """Raise a ShapeError where an argument is not a dense tensor."""
     for name, x in tensors.items():
         if isinstance(x, Tensor):
+            require_dense(verb, name, x)
             continue
         remedy = f"torch.as_tensor({name}) makes one of it"
         if isinstance(x, Neighborhood):
@@ -250,6 +252,7 @@ def _is_plain(call: Call) -> bool:
         and (query_shape == key_shape or (query_shape[:-2] == key_shape[:-2] and query_shape[-1] == key_shape[-1]))
         and (key_shape == value_shape or key_shape[:-1] == value_shape[:-1])
         and query.dtype == key.dtype == value.dtype
+        and query.layout == key.layout == value.layout == torch.strided
         and query.is_floating_point()
         and query.device == key.device == value.device
         and num_queries in (None, query_shape[-2])
@@ -259,6 +262,7 @@ def _is_plain(call: Call) -> bool:
 
 
 def _check_kinds(verb: str, call: Call) -> None:
+    require_tensors(verb, call.tensors)
     for name, tensor in call.tensors.items():
         if tensor.dim() < (1 if name == "bias" else 2):
             axes = "node, feature" if name != "bias" else "edge" if _node_axes(name, call) == 1 else "query, key"
@@ -288,6 +292,7 @@ def _check_nodes(verb: str, call: Call) -> None:
 def _check_field(verb: str, call: Call, name: str, field: Tensor) -> None:
     """The features of a field of the score are those of the query, the key, or (a matrix) of both."""
     owner = f"{type(call.score).__name__}.{name}"
+    require_dense(verb, owner, field)
     if name in ("query_vector", "weight"):
         _same(verb, "query_dim", ("query", call.query.shape[-1]), (owner, field.shape[-2 if name == "weight" else -1]))
     if name in ("vector", "key_vector", "weight"):
@@ -332,6 +337,7 @@ def _edge_owner(call: Call) -> str:
 
 def _check_bias(verb: str, call: Call, name: str, bias: Tensor) -> None:
     """One number an edge, or one a cell of the table, where an axis of size 1 serves all."""
+    require_dense(verb, name, bias)
     if isinstance(call.neighborhood, Edges):
         edges = bias.shape[-1] if bias.dim() > 0 else 0
         return _same(verb, "edge", (_edge_owner(call), call.num_edge_rows), (name, edges))

@@ -15,6 +15,21 @@ REVERSE = "rev_"
 """The prefix of reverse edge types in PyTorch Geometric."""
 
 
+def require_parts(edges: Any, names: Any, types: dict[str, Any]) -> None:
+    """Raise a ShapeError where the edges, names or types of a graph are something else, such as an edge_index."""
+    if not isinstance(edges, Edges):
+        came = f"a tensor {tuple(edges.shape)} of {edges.dtype}" if isinstance(edges, Tensor) else type(edges).__name__
+        raise ShapeError(
+            f"Graph: edges must be Edges, not {came}; Graph.of((node_features, edge_index)) takes an edge_index (2, "
+            "edge), after the features of nodes."
+        )
+    if isinstance(names, str | bytes):  # which Python would split into its characters
+        raise ShapeError(f"Graph: names is one text, {names!r}; give a list with the name of each node.")
+    for name, given in types.items():
+        if not isinstance(given, Types | None):
+            raise ShapeError(f"Graph: {name} must be Types, not {type(given).__name__}; Types.of({name}) makes them.")
+
+
 def graph_of(offsets: Tensor, nodes: Tensor) -> Tensor:
     """The graph of each node."""
     return torch.searchsorted(offsets[1:], nodes, right=True)

@@ -24,6 +24,7 @@ from edgewise.graph.checks import (
     numbered,
     plain_relations,
     refuse_virtual_nodes,
+    require_parts,
     subgraph_nodes,
     subgraph_offsets,
 )
@@ -94,9 +95,8 @@ class Graph(Record):
     """Nodes behind all others that have edges, but no data: neither `num_nodes` nor the tables of nodes have them."""
 
     def __post_init__(self) -> None:
+        require_parts(self.edges, self.names, {"node_types": self.node_types, "edge_types": self.edge_types})
         num_nodes, types = self.edges.num_senders - self.num_virtual_nodes, self.node_types
-        if isinstance(self.names, str | bytes):  # which Python would split into its characters
-            raise ShapeError(f"Graph: names is one text, {self.names!r}; give a list with the name of each node.")
         for name in OF_NODES:
             if getattr(self, name) is not None and self.is_bipartite:
                 raise ShapeError(f"Graph: {name} needs one set of nodes, but there are {self._sides}; {JOIN}.")

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.choices import COMBINES, SCORES, Combine
-from edgewise.errors import SettingError, ShapeError
+from edgewise.errors import SettingError, ShapeError, plural
 from edgewise.graph import Trace
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes, require_positions, weight_of
@@ -164,6 +164,9 @@ class MultiHeadAttention(nn.Module):
         if (edge_features is None) != (self.edge_dim is None):
             expected = "none" if self.edge_dim is None else f"(*batch, edge, {self.edge_dim})"
             raise ShapeError(f"MultiHeadAttention: expected edge features {expected}; see edge_dim.")
+        if edge_features is not None:
+            weight = weight_of(self.edge)
+            require_nodes("MultiHeadAttention", edge_features, self.edge_dim, weight, "edge_features")
 
         start = 0 if cache is None or cache.is_fixed else cache.length
         num_queries, num_keys = query.shape[-2], key.shape[-2]
@@ -258,12 +261,13 @@ class MultiHeadAttention(nn.Module):
             edge_key, edge_value = edge_key[heads], edge_value[heads]
         if not position.biases:
             return edge_key, edge_value, None
-        head_axis = -2 if isinstance(neighborhood, Edges) else -3
-        return (
-            edge_key,
-            edge_value,
-            position.bias(distance).movedim(-1, head_axis).unflatten(head_axis, self.head_shape),
-        )
+        bias, head_axis = position.bias(distance), -2 if isinstance(neighborhood, Edges) else -3
+        if bias.shape[-1] != math.prod(self.head_shape):
+            raise ShapeError(
+                f"MultiHeadAttention: {type(position).__name__} is for {plural(bias.shape[-1], 'head')}, but the layer "
+                f"has {math.prod(self.head_shape)}; make it with as many."
+            )
+        return edge_key, edge_value, bias.movedim(-1, head_axis).unflatten(head_axis, self.head_shape)
 
     def _over_heads(self, positions: Tensor) -> Tensor:
         """Positions `(*batch, node)` beside nodes `(*batch, *head, node, dim)`."""

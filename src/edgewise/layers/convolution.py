@@ -257,7 +257,7 @@ class IsomorphismConvolution(nn.Module):
             edge_features: e, one row an edge, where the layer has an `edge_dim`.
         """
         owner = "IsomorphismConvolution"
-        weight = next(self.parameters(), None)
+        weight = weight_of(self.first if self.network is None else self.network)
         source, target = pair_of(owner, nodes, (self.input_dim, self.input_dim), weight)
         if self.network is None and self.edge is None:
             target = self.first(target)
@@ -333,8 +333,10 @@ def _inverse_root(
 ) -> Float[Tensor, " *weight_batch node 1"]:
     """1/√ of the sum of the edges at each node, with a loop or not; 0 where there is none."""
     precise = torch.promote_types(like.dtype, torch.float32)  # float16 ends at degree 65,504
-    weight = torch.ones_like(ends) if edge_weight is None else edge_weight.to(precise)
-    require_edges("SymmetricConvolution", "edge_weight", weight, len(ends))
+    weight = torch.ones_like(ends)
+    if edge_weight is not None:
+        require_edges("SymmetricConvolution", "edge_weight", edge_weight, len(ends))
+        weight = edge_weight.to(precise)
     degree = weight.new_zeros(*weight.shape[:-1], num_nodes).index_add(-1, ends, weight).to(precise) + add_self_loops
     return _root_of_degrees(degree, like.dtype)
 

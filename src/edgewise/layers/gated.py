@@ -181,7 +181,8 @@ class GraphGRU(nn.Module):
                 state of the targets is returned, and that of the sources comes from what updates them.
             trace: where the weights of all six attentions are recorded, those of u, r and h on X first.
         """
-        source, target = pair_of("GraphGRU", nodes, (self.input_dim, self.input_dim), next(self.parameters()))
+        weight = weight_of(self.from_input[0].query)
+        source, target = pair_of("GraphGRU", nodes, (self.input_dim, self.input_dim), weight)
         neighborhood = neighborhood_of("GraphGRU", edges, target.shape[-2], source.shape[-2])
         if state is None:
             source_state, target_state = (x.new_zeros(*x.shape[:-1], self.output_dim) for x in (source, target))

@@ -105,6 +105,7 @@ def require_places(owner: str, coordinates: Any, nodes: Tensor) -> None:
 
 def require_edges(owner: str, name: str, numbers: Tensor, num_edges: int) -> None:
     """Raise a ShapeError unless there is one number an edge, `(*batch, edge)`."""
+    require_tensors(owner, {name: numbers})
     if numbers.shape[-1:] != (num_edges,):
         size = numbers.shape[-1] if numbers.dim() else "missing"
         raise ShapeError(f"{owner}: axis 'edge' is {size} in {name} but {num_edges} in edges.")
@@ -137,14 +138,28 @@ def require_lengths(owner: str, lengths: Any, nodes: Tensor, least: int = 0) -> 
 
 
 def require_positions(
-    owner: str, name: str, positions: Any, num_nodes: int, batch_shapes: Sequence[torch.Size]
+    owner: str,
+    name: str,
+    positions: Any,
+    num_nodes: int,
+    batch_shapes: Sequence[torch.Size],
+    num_positions: int | None = None,
 ) -> None:
-    """Raise a ShapeError unless there is a whole number for each node, `(*batch, node)`, with batch axes that fit."""
+    """Raise a ShapeError unless there is a whole number for each node, `(*batch, node)`, with batch axes that fit.
+
+    Args:
+        num_positions: how many positions there are; checked on a CPU only, as a device would have to be waited for.
+    """
     require_tensors(owner, {name: positions})
     if positions.dim() == 0 or positions.shape[-1] != num_nodes or positions.is_floating_point():
         raise ShapeError(
             f"{owner}: {name} must be whole numbers (*batch, {num_nodes}), one for each node, not {positions.dtype} "
             f"{tuple(positions.shape)}."
         )
+    if num_positions is not None and can_be_read(positions) and positions.numel() > 0:
+        low, high = map(int, positions.aminmax())
+        if low < 0 or high >= num_positions:
+            wrong = low if low < 0 else high
+            raise ShapeError(f"{owner}: {name} must lie in 0 … {num_positions - 1}; found {wrong}.")
     if positions.dim() > 1:
         joint_batch(f"{owner}: {name}", [*batch_shapes, positions.shape[:-1]])

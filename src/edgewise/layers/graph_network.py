@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate
 from edgewise.errors import ShapeError
 from edgewise.graph import Trace
-from edgewise.layers.given import offsets_of, require_nodes
+from edgewise.layers.given import offsets_of, require_nodes, weight_of
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.neighborhood import GivenNeighborhood, edges_of, membership
 from edgewise.neighborhood.checks import check_offsets
@@ -142,8 +142,9 @@ class GraphNetwork(nn.Module):
         """
         source, target = nodes if isinstance(nodes, tuple) else (nodes, nodes)
         named = (("source", source), ("target", target)) if isinstance(nodes, tuple) else (("nodes", nodes),)
+        weight = weight_of(self)
         for name, node_features in named:
-            require_nodes("GraphNetwork", node_features, None, next(self.parameters(), None), name)
+            require_nodes("GraphNetwork", node_features, None, weight, name)
         ends, edges = nodes, edges_of("GraphNetwork", edges, target.shape[-2], source.shape[-2], target.device)
 
         if offsets is not None:
@@ -159,8 +160,12 @@ class GraphNetwork(nn.Module):
             else:
                 global_features = self.global_source(target, offsets)
 
-        rows = ("edge", edge_features, edges.num_edges), ("graph", global_features, offsets.shape[0] - 1)
-        for axis, features, expected in rows:
+        rows = (
+            ("edge", "edge_features", edge_features, edges.num_edges),
+            ("graph", "global_features", global_features, offsets.shape[0] - 1),
+        )
+        for axis, name, features, expected in rows:
+            require_nodes("GraphNetwork", features, None, weight, name)
             if features.shape[-2] != expected:
                 raise ShapeError(
                     f"GraphNetwork: axis '{axis}' is {features.shape[-2]} in its features but {expected} in the graph."

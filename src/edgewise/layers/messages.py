@@ -6,7 +6,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from edgewise.backends.call import require_tensors
 from edgewise.errors import ShapeError
+from edgewise.layers.given import require_nodes
 from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.checks import broadcast_shape
@@ -84,11 +86,14 @@ def features_of_edges(owner: str, edge_features: Tensor | None, edges: Edges, ed
     """
     if edge_features is None and edge_dim == 0:
         return like.new_zeros(edges.num_edges, 0)
+    if edge_features is not None:
+        require_tensors(owner, {"edge_features": edge_features})
     if edge_features is None or edge_features.shape[-2:] != torch.Size([edges.num_edges, edge_dim]):
         came = "none" if edge_features is None else str(tuple(edge_features.shape))
         raise ShapeError(
             f"{owner}: expected edge features (*batch, {edges.num_edges}, {edge_dim}), not {came}; see edge_dim."
         )
+    require_nodes(owner, edge_features, edge_dim, like, "edge_features")
     return edge_features
 
 

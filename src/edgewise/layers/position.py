@@ -26,6 +26,7 @@ from edgewise.layers.given import require_nodes, require_positions
 from edgewise.layers.heads import require_choice
 from edgewise.layers.linear import is_plain
 from edgewise.neighborhood import Edges, Neighborhood
+from edgewise.neighborhood.checks import count
 
 
 class SinusoidalPosition(nn.Module):
@@ -46,7 +47,7 @@ class SinusoidalPosition(nn.Module):
 
     def __init__(self, model_dim: int, base: float = 10_000.0):
         super().__init__()
-        self.model_dim, self.base = model_dim, base
+        self.model_dim, self.base = count("SinusoidalPosition", "model_dim", model_dim), base
 
     def forward(
         self, nodes: Float[Tensor, " *batch node model_dim"], positions: Int64[Tensor, " *places node"] | None = None
@@ -76,7 +77,8 @@ class LearnedPosition(nn.Module):
 
     def __init__(self, num_positions: int, model_dim: int):
         super().__init__()
-        self.num_positions, self.model_dim = num_positions, model_dim
+        self.num_positions = count("LearnedPosition", "num_positions", num_positions)
+        self.model_dim = count("LearnedPosition", "model_dim", model_dim)
         self.table = nn.Embedding(num_positions, model_dim)
         nn.init.normal_(self.table.weight, std=0.02)
 
@@ -86,7 +88,7 @@ class LearnedPosition(nn.Module):
         """The nodes with the vectors of their positions, by default 0, 1, 2, ..., added.
 
         Raises:
-            ShapeError: by default positions, more nodes than positions.
+            ShapeError: by default positions, more nodes than positions; or a position that was not learned.
         """
         require_nodes("LearnedPosition", nodes, self.model_dim)
         if positions is None:
@@ -98,7 +100,8 @@ class LearnedPosition(nn.Module):
                 return nodes + self.table.weight[: nodes.shape[-2]]
             return nodes + self.table(first_positions(nodes))
 
-        require_positions("LearnedPosition", "positions", positions, nodes.shape[-2], [nodes.shape[:-2]])
+        batch_shapes = [nodes.shape[:-2]]
+        require_positions("LearnedPosition", "positions", positions, nodes.shape[-2], batch_shapes, self.num_positions)
         return nodes + self.table(positions)
 
 
@@ -157,8 +160,9 @@ class RotaryPosition(PairPosition):
         turned_dim: int | None = None,
     ):
         super().__init__()
-        self.turned_dim = key_dim if turned_dim is None else turned_dim
-        if self.turned_dim % 2 != 0 or not 0 < self.turned_dim <= key_dim:
+        self.key_dim = count("RotaryPosition", "key_dim", key_dim)
+        self.turned_dim = self.key_dim if turned_dim is None else count("RotaryPosition", "turned_dim", turned_dim)
+        if self.turned_dim % 2 != 0 or self.turned_dim > key_dim:
             raise SettingError(
                 f"RotaryPosition: {self.turned_dim} of {key_dim} features cannot be turned two by two; the size of a "
                 "head's keys (model_dim / num_heads), or turned_dim, must be even."
@@ -170,6 +174,11 @@ class RotaryPosition(PairPosition):
         """The settings and the positions of the last call, and what it multiplied with."""
 
     def turned(self, nodes: Tensor, positions: Tensor) -> Tensor:
+        if nodes.shape[-1] != self.key_dim:
+            raise ShapeError(
+                f"RotaryPosition: heads have {nodes.shape[-1]} features, but key_dim is {self.key_dim}; it is the size "
+                "of a head's keys (model_dim / num_heads), of which turned_dim are turned."
+            )
         part, unturned = nodes[..., : self.turned_dim], nodes[..., self.turned_dim :]
         # torch.compile takes no function with a forward derivative of its own, and needs none.
         turn = _Turn.forward if torch.compiler.is_compiling() else _Turn.apply
@@ -262,7 +271,7 @@ class ALiBi(PairPosition):
 
     def __init__(self, num_heads: int):
         super().__init__()
-        self.num_heads = num_heads
+        self.num_heads = count("ALiBi", "num_heads", num_heads)
 
     def slopes(self, device: torch.device | str = "cpu") -> Float[Tensor, " head"]:
         """m of every head, in float32."""
@@ -296,6 +305,8 @@ class T5Position(PairPosition):
 
     def __init__(self, num_heads: int, num_buckets: int = 32, max_distance: int = 128, is_causal: bool = False):
         super().__init__()
+        num_heads = count("T5Position", "num_heads", num_heads)
+        num_buckets = count("T5Position", "num_buckets", num_buckets)
         if num_buckets < 4 or num_buckets % 2 or max_distance <= num_buckets:
             raise SettingError(
                 f"T5Position: num_buckets ({num_buckets}) must be even and at least 4, and max_distance "
@@ -338,11 +349,13 @@ class ShawPosition(PairPosition):
 
     def __init__(self, key_dim: int, value_dim: int | None = None, max_distance: int = 16):
         super().__init__()
+        key_dim = count("ShawPosition", "key_dim", key_dim)
+        value_dim = key_dim if value_dim is None else count("ShawPosition", "value_dim", value_dim)
         if max_distance < 0:
             raise SettingError(f"ShawPosition: max_distance is {max_distance}; expected at least 0.")
         self.max_distance = max_distance
         number = 2 * max_distance + 1
-        self.key, self.value = nn.Embedding(number, key_dim), nn.Embedding(number, value_dim or key_dim)
+        self.key, self.value = nn.Embedding(number, key_dim), nn.Embedding(number, value_dim)
         for table in (self.key, self.value):
             nn.init.normal_(table.weight, std=0.02)
 

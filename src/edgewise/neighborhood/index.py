@@ -25,9 +25,18 @@ def plain(x: Tensor) -> Tensor:
     return x.as_subclass(Tensor)
 
 
+def require_dense(owner: str, name: str, x: Tensor) -> None:
+    """Raise a ShapeError where a tensor is sparse."""
+    if x.layout in (*SPARSE_LAYOUTS, torch.sparse_bsr, torch.sparse_bsc):
+        raise ShapeError(
+            f"{owner}: {name} {tuple(x.shape)} is sparse ({x.layout}); expected a dense tensor: {name}.to_dense()."
+        )
+
+
 def integers(owner: str, name: str, value: Any) -> Tensor:
     """`value`, a tensor, list or array of integers, as a plain int64 tensor."""
     index = plain(value if isinstance(value, Tensor) else torch.as_tensor(value))  # a default device would move it
+    require_dense(owner, name, index)
     if index.dtype != torch.int64:
         if (index.dtype.is_floating_point and index.numel() > 0) or index.dtype.is_complex or index.dtype == torch.bool:
             raise ShapeError(f"{owner}: {name} must be whole numbers (int64), not {index.dtype}.")
@@ -37,7 +46,7 @@ def integers(owner: str, name: str, value: Any) -> Tensor:
 
 def copied(owner: str, name: str, value: Any) -> Tensor:
     """Like `integers`, but copied: later changes to `value` have no effect."""
-    if type(value) is Tensor and value.dtype == torch.int64:
+    if type(value) is Tensor and value.dtype == torch.int64 and value.layout == torch.strided:
         return value.clone(memory_format=torch.contiguous_format)
     value = plain(value) if isinstance(value, Tensor) else value
     index = integers(owner, name, value)

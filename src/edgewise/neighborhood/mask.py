@@ -8,6 +8,7 @@ from jaxtyping import Bool
 from torch import Tensor
 
 from edgewise.errors import ShapeError
+from edgewise.neighborhood.index import require_dense
 from edgewise.neighborhood.pairs import Neighborhood
 
 
@@ -25,6 +26,7 @@ class Mask(Neighborhood):
     def __post_init__(self) -> None:
         if not isinstance(self.mask, Tensor):  # which a default device would move
             object.__setattr__(self, "mask", torch.as_tensor(self.mask))
+        require_dense("Mask", "mask", self.mask)
         if self.mask.dtype != torch.bool or self.mask.dim() < 2:
             raise ShapeError(
                 f"Mask: expected bool of shape (*batch, query, key), True = may attend, not {self.mask.dtype} of shape "
