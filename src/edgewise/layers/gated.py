@@ -181,7 +181,7 @@ class GraphGRU(nn.Module):
                 state of the targets is returned, and that of the sources comes from what updates them.
             trace: where the weights of all six attentions are recorded, those of u, r and h on X first.
         """
-        weight = weight_of(self.from_input[0].query)
+        weight = weight_of(self.from_input[0])
         source, target = pair_of("GraphGRU", nodes, (self.input_dim, self.input_dim), weight)
         neighborhood = neighborhood_of("GraphGRU", edges, target.shape[-2], source.shape[-2])
         if state is None:
