@@ -102,6 +102,31 @@ def test_a_large_value_takes_no_digits_from_the_sums_of_others(neighborhood, siz
     torch.testing.assert_close(gradient, wanted)
 
 
+@pytest.mark.parametrize("bad", [1e18, math.nan])
+@pytest.mark.parametrize(
+    "neighborhood",
+    [
+        Window(8, 8), Window(64, 0), Window(0, 30), Window(150, 100), Window(8, 8, align="start"),
+        Window(9, 7) & Segments(torch.tensor([0, 40, 97, 98, 101, 200])), Causal() & Segments(torch.tensor([0, 7, 200])),
+    ],
+)  # fmt: skip
+def test_wide_windows_are_sums_of_their_own_values(neighborhood, bad):
+    value = torch.randn(200, 3, generator=torch.Generator().manual_seed(0))
+    value[[0, 50, 51, 99, 160], 1] = bad
+    value.requires_grad_()
+    sees = neighborhood.to_mask(200)[:, [0, 50, 51, 99, 160]].any(1)
+    out = aggregate(value, neighborhood, "sum", backend="uniform")
+    expected = aggregate(value.detach().double(), neighborhood, "sum", backend="reference")
+    torch.testing.assert_close(out[~sees].double(), expected[~sees], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(out[sees].double(), expected[sees], rtol=1e-5, atol=1e-5, equal_nan=True)
+
+    outward = torch.randn(200, 3, generator=torch.Generator().manual_seed(1))
+    outward[5] = 1e18
+    (gradient,) = torch.autograd.grad(out, value, outward)
+    weights = neighborhood.to_mask(200).double()
+    torch.testing.assert_close(gradient.double(), weights.T @ outward.double(), rtol=1e-5, atol=1e-5)
+
+
 def test_segments_that_leave_queries_out():
     value = torch.arange(6.0).unsqueeze(-1)
     assert aggregate(value, Segments(torch.tensor([1, 3, 5])), "sum").flatten().tolist() == [0, 3, 3, 7, 7, 0]

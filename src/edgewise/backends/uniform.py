@@ -1,12 +1,16 @@
-"""Weights that do not depend on the content, over runs of keys: a difference of two running sums, no pair is visited.
+"""Weights that do not depend on the content, over runs of keys: sums of two running sums, no pair is visited.
 
-    o_i = c_i (S[stop_i] − S[start_i])      S[t] = Σ_{j<t} v_j      c_i = 1/|N(i)| under `Mean`, else one number
+    o_i = c_i Σ_{j∈N(i)} v_j      c_i = 1/|N(i)| under `Mean`, else one number
 
-Running sums are float64 where one is subtracted from another, so that the difference is exact to float32. Values that
-are not finite stay out of them: they would reach every query behind them.
+Values are cut into blocks so that each run is the end of one block and the beginning of the next: it is the sum of two
+running sums, from the ends of a block on, and no other value touches it. Where that cannot be, as with runs that vary
+over a batch, it is the difference of two running sums over all values, in float64, so that it is exact to float32 among
+values of like size. Values that are not finite stay out of these: they would reach every query behind them.
 """
 
 import math
+from dataclasses import dataclass
+from typing import Self
 
 import torch
 from torch import Tensor
@@ -64,7 +68,8 @@ def run(call: Call) -> Tensor:
 MEAN = -math.inf
 """Stands for 1/|N(i)|, which differs from row to row."""
 MAX_READS = 4
-"""How often each value may be read, on average, before running sums are faster than sums of each run."""
+"""How often each value may be read, on average, before running sums are faster than sums of each run; and by how much
+blocks of one width may be longer than all values."""
 SHARING = Softmax | Hardmax | Sparsemax | Entmax15
 """Normalizers that give equal scores equal shares."""
 
@@ -99,6 +104,8 @@ def _between(value: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
         run_starts, lengths = starts[is_first], (stops - starts)[is_first]
         if int(lengths.sum()) <= MAX_READS * value.shape[-2]:
             return _of_runs(value, run_starts, lengths).index_select(-2, is_first.cumsum(0) - 1)
+        if (blocks := Blocks.of(starts, stops, value.shape[-2])) is not None:
+            return blocks.sums(value)
     if can_be_read(value) and bool(value.detach().sum().isfinite()):
         return _difference(value, starts, stops)
     finite = value.isfinite()
@@ -113,6 +120,70 @@ def _of_runs(value: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
     positions = torch.arange(len(runs), device=starts.device) + (starts - before)[runs]
     sums = value.new_zeros(*value.shape[:-2], len(starts), value.shape[-1], dtype=torch.float64)
     return sums.index_add(-2, runs, value.index_select(-2, positions).double())
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Blocks of values, such that each run ends one and begins the next."""
+
+    bounds: Tensor
+    """`(boundary)`: where blocks begin and end."""
+    width: int
+    """The size of the largest."""
+    block: Tensor
+    """`(query)`: the block that the run begins, that after the one that it ends."""
+    tail: Tensor
+    """`(query)`: how many values of the block before are in the run."""
+    head: Tensor
+    """`(query)`: how many values of the block are."""
+
+    @classmethod
+    def of(cls, starts: Tensor, stops: Tensor, num_values: int) -> Self | None:
+        """Blocks as wide as the longest run, and ends where several runs end, such as that of a segment; None where
+        they do not serve."""
+        starts, stops = (torch.where(starts < stops, x, 0) for x in (starts, stops))
+        width = int((stops - starts).max())
+        grid = torch.arange(0, num_values, max(width, 1), device=starts.device)
+        shared = [x[1:][x.diff() == 0] for x in (starts, stops)]
+        bounds = torch.cat([grid, *shared, grid.new_full((1,), num_values)]).unique()
+        if (len(bounds) - 1) * width > MAX_READS * num_values:
+            return None
+
+        following = torch.searchsorted(bounds, starts, right=True)
+        block = torch.where(bounds[following] <= stops, following, following - 1)
+        sizes, tail, head = (
+            torch.cat([bounds.diff(), bounds.new_zeros(1)]),
+            bounds[block] - starts,
+            stops - bounds[block],
+        )
+        fits = bool(((tail >= 0) & (head <= sizes[block])).all())
+        return cls(bounds, width, block, tail, head) if fits else None
+
+    def sums(self, value: Tensor) -> Tensor:
+        """Σ of each run, float32 or float64: `(*batch, query, feature)`."""
+        sizes, last = self.bounds.diff(), len(self.bounds) - 2
+        value = value.to(torch.promote_types(value.dtype, torch.float32))
+        if bool((sizes[:-1] == self.width).all()):
+            padding = (last + 1) * self.width - value.shape[-2]
+            values = torch.nn.functional.pad(value, (0, 0, 0, padding)) if padding else value
+        else:
+            within = torch.arange(self.width, device=value.device)
+            positions = (self.bounds[:-1, None] + within).clamp(max=value.shape[-2] - 1).flatten()
+            is_outside = (within >= sizes[:, None]).view(-1, 1)
+            values = value.index_select(-2, positions).masked_fill(is_outside, 0.0)
+
+        values = values.unflatten(-2, (-1, self.width))
+        before = (self.block - 1).clamp(min=0)
+        tail = torch.where(self.tail > 0, self.tail + self.width - sizes[before], 0)  # behind its padding
+        heads, tails = _within(values), _within(values.flip(-2))
+        stride = self.width + 1
+        head_sums = heads.index_select(-2, self.block.clamp(max=last) * stride + self.head)
+        return head_sums + tails.index_select(-2, before * stride + tail)
+
+
+def _within(blocks: Tensor) -> Tensor:
+    """The sums of the first 0, 1, … values of each block, block after block."""
+    return torch.nn.functional.pad(blocks.cumsum(-2), (0, 0, 1, 0)).flatten(-3, -2)
 
 
 def _difference(x: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
