@@ -107,7 +107,8 @@ def test_a_large_value_takes_no_digits_from_the_sums_of_others(neighborhood, siz
     "neighborhood",
     [
         Window(8, 8), Window(64, 0), Window(0, 30), Window(150, 100), Window(8, 8, align="start"),
-        Window(9, 7) & Segments(torch.tensor([0, 40, 97, 98, 101, 200])), Causal() & Segments(torch.tensor([0, 7, 200])),
+        Window(9, 7) & Segments(torch.tensor([0, 40, 97, 98, 101, 200])),
+        Causal() & Segments(torch.tensor([0, 7, 200])),
     ],
 )  # fmt: skip
 def test_wide_windows_are_sums_of_their_own_values(neighborhood, bad):
