@@ -347,3 +347,21 @@ def test_a_bias_outside_the_neighborhood_spoils_no_temperature(bad):
     ]
     assert found[1].isfinite()
     torch.testing.assert_close(*found)
+
+
+@pytest.mark.parametrize("name", ["edges", "window"])
+def test_zeros_without_memory_are_zeros(name):
+    """torch holds the gradients and tangents that nothing gave in no memory: a kernel would read from address 0."""
+    neighborhood, shape = TAKEN[name], (4, 5)
+    plain = {part: draw(*shape, dtype=torch.float32, seed=n) for n, part in enumerate(("query", "key", "value"))}
+    for part in plain:
+        held, zeros = ({**plain, part: x} for x in (torch._efficientzerotensor(shape), torch.zeros(shape)))
+        out, wanted = (attend(**x, neighborhood=neighborhood, backend="numba") for x in (held, zeros))
+        torch.testing.assert_close(out, wanted)
+    for how in ("sum", "mean", "max"):
+        out = aggregate(torch._efficientzerotensor(shape), neighborhood, how)
+        assert torch.equal(out, torch.zeros(shape))
+
+    value = plain["value"].requires_grad_()
+    for out in (attend(**plain, neighborhood=neighborhood, backend="numba"), aggregate(value, neighborhood)):
+        assert torch.equal(torch.autograd.grad(out, value, torch._efficientzerotensor(shape))[0], torch.zeros(shape))

@@ -18,7 +18,7 @@ from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.normalize import Normalize
-from edgewise.score import Constant, Score
+from edgewise.score import Score
 
 ORDER: tuple[ModuleType, ...] = (sdpa, varlen, flex, uniform, triton, numba, gather, reference)
 ORDER_OVER_EDGES = tuple(backend for backend in ORDER if backend not in (sdpa, varlen, flex, uniform))
@@ -85,8 +85,7 @@ RUNS: Remembered[RunAgain] = Remembered()
 
 def reads_edge_rows(backend: ModuleType, call: Call) -> bool:
     """Whether a backend reads the rows that edges share, so that they need not be copied for each edge."""
-    # Constant scores are summed by kernels that know one number an edge.
-    return backend in READ_EDGE_ROWS and type(call.score) is not Constant and backend.shares_rows(call)
+    return backend in READ_EDGE_ROWS and backend.shares_rows(call)
 
 
 def largest(backend: ModuleType, call: Call) -> Tensor:

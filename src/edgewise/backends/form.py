@@ -78,7 +78,9 @@ def form_of(
 
 def form_of_tensor(x: Tensor) -> tuple | None:
     """That of a plain tensor on a CPU whose numbers stand in memory as they are; None for others."""
-    if type(x) not in PLAIN or not x.is_cpu or x.layout is not torch.strided or x.is_neg() or x.is_conj():
+    if type(x) not in PLAIN or not x.is_cpu or x.layout is not torch.strided:
+        return None
+    if x.is_neg() or x.is_conj() or x._is_zerotensor():
         return None
     return x.shape, x.stride(), x.dtype, x.requires_grad
 

@@ -88,10 +88,12 @@ def with_signature(function: Callable, parameters: Mapping[str, object], returns
 
 
 def on_its_device(function: Callable) -> Callable:
-    """The function where the device of its first argument is the current one: kernels are started on that."""
+    """The function where the device of its first argument is the current one: kernels are started on that. Zeros that
+    torch holds without memory, as of a tangent that is none, get some, which kernels read."""
 
     @wraps(function)
     def run(*arguments: Any) -> Outputs:
+        arguments = tuple([x.clone() if isinstance(x, Tensor) and x._is_zerotensor() else x for x in arguments])
         device = arguments[0].device
         if device.type != "cuda" or device.index == torch.cuda.current_device():
             return function(*arguments)

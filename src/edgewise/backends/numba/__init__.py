@@ -16,7 +16,7 @@ from edgewise.backends.call import Call
 from edgewise.backends.form import RunAgain
 from edgewise.neighborhood import Edges, RangeIntersection, Ranges, Segments, Window
 from edgewise.normalize import Normalize
-from edgewise.score import Cosine, Score
+from edgewise.score import Constant, Cosine, Score
 
 NAME = "numba"
 SPARSE = 1 / 8
@@ -57,9 +57,10 @@ def run_again(call: Call) -> RunAgain | None:
 
 
 def shares_rows(call: Call) -> bool:
-    """Whether the kernels read what edges carry by their rows: not where operands are made of it edge by edge."""
+    """Whether the kernels read what edges carry by their rows: not where operands are made of it edge by edge, nor of
+    constant scores, which are summed by kernels that know one number an edge."""
     is_plain = not isinstance(call.score, Cosine) and not isinstance(getattr(call.normalize, "temperature", 1), Tensor)
-    return is_plain and not torch.compiler.is_compiling()
+    return is_plain and type(call.score) is not Constant and not torch.compiler.is_compiling()
 
 
 def takes_few_pairs(call: Call) -> bool:
