@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from cases import HEADS, MEMBERS, all_neighborhoods
 from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError, Window, aggregate
-from edgewise.neighborhood import Intersection, RangeIntersection, Ranges, Union
+from edgewise.neighborhood import Intersection, RangeIntersection, Ranges, Union, checks
 from edgewise.neighborhood.checks import broadcast_shape
 
 BY_NAME = pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
@@ -338,3 +338,19 @@ def test_a_training_step_imports_no_compiler_of_torch():
         "print('sympy' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_offsets_on_a_device_are_checked_once_and_without_waiting(monkeypatch):
+    monkeypatch.setattr(checks, "can_be_read", lambda x: False)  # as on a GPU
+    for offsets, num_nodes in (([0, 2, 5], 6), ([1, 5], 5), ([0, 3, 2, 5], 5)):
+        with pytest.raises(RuntimeError, match=f"Readout: offsets must begin at 0, .* number of nodes, {num_nodes}"):
+            checks.check_offsets("Readout", torch.tensor(offsets), num_nodes)
+    offsets, fits = torch.tensor([0, 2, 5]), []
+    monkeypatch.setattr(torch, "_assert_async", lambda fit, message: fits.append(bool(fit)))
+    checks.check_offsets("Readout", offsets, 5)
+    checks.check_offsets("membership", offsets, 5)
+    assert fits == [True]
+    checks.check_offsets("membership", offsets, 6)
+    assert fits == [True, False]
+    monkeypatch.undo()
+    checks.check_offsets("Readout", torch.tensor([0, 5], device="meta"), 7)

@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.errors import SettingError, ShapeError
 
@@ -62,12 +63,18 @@ def not_positive(value: float | Tensor) -> float | None:
 
 
 def check_offsets(owner: str, offsets: Tensor, num_nodes: int) -> None:
-    """Raise unless offsets start at 0, do not decrease, and end at the number of nodes; not checked on a device."""
+    """Raise unless offsets start at 0, do not decrease, and end at the number of nodes.
+
+    A device is not waited for: it stops by itself, with a RuntimeError at the next operation that waits for it. Offsets
+    that it has checked once, as the first of several layers had them, are not checked again.
+    """
     if offsets.dim() != 1 or offsets.numel() == 0 or offsets.is_floating_point():
         raise ShapeError(
             f"{owner}: offsets must be whole numbers (boundary), not {offsets.dtype} of shape {tuple(offsets.shape)}."
         )
     if not can_be_read(offsets):
+        if type(offsets) is Tensor and offsets.device.type in ASSERTING_DEVICES and not is_traced():
+            _assert_offsets(owner, offsets, num_nodes)
         return
     first, last = int(offsets[0]), int(offsets[-1])
     if first != 0 or last != num_nodes or not bool((offsets[1:] >= offsets[:-1]).all()):
@@ -75,6 +82,21 @@ def check_offsets(owner: str, offsets: Tensor, num_nodes: int) -> None:
             f"{owner}: offsets must begin at 0, not fall, and end at the number of nodes, {num_nodes}; they go from "
             f"{first} to {last}. Nodes of graph g are offsets[g]:offsets[g + 1]."
         )
+
+
+ASSERTING_DEVICES = ("cpu", "cuda", "meta")
+"""Those that check a condition when they come to it."""
+_num_nodes_of: WeakIdKeyDictionary = WeakIdKeyDictionary()
+"""The number of nodes of offsets that were checked on a device."""
+
+
+def _assert_offsets(owner: str, offsets: Tensor, num_nodes: int) -> None:
+    if _num_nodes_of.get(offsets) == num_nodes:
+        return
+    fit = (offsets[0] == 0) & (offsets[-1] == num_nodes) & (offsets.diff() >= 0).all()
+    message = f"{owner}: offsets must begin at 0, not fall, and end at the number of nodes, {num_nodes}."
+    torch._assert_async(fit, message)
+    _num_nodes_of[offsets] = num_nodes
 
 
 def check_range(name: str, index: Tensor, size: int) -> None:
