@@ -154,7 +154,9 @@ def test_the_entries_of_a_matrix_are_the_weights_of_its_edges(graph):
     assert np.abs(classifier.predict_proba(features, ones) - predicted).max() > 0, "ones are weights beside others"
     for held in (weights.tocoo(), torch.tensor(weights.toarray()).to_sparse_coo()):
         np.testing.assert_array_equal(GraphNodes(features, held).edges.features, whole.edges.features)
-    assert GraphNodes(features, ones.astype(float))[:3].graph.edge_features is None
+    twice = scipy.sparse.coo_array((np.ones(800), np.tile(index[::-1], 2)), shape=(60, 60))
+    for unweighted in (ones, ones.astype(float), twice, torch.tensor(ones.toarray()).to_sparse_coo()):
+        assert GraphNodes(features, unweighted)[:3].graph.edge_features is None
 
     with pytest.raises(SettingError, match=r"model hop_attention; only .* have no weights in matrix != 0"):
         NodeClassifier(epochs=2).fit(features, team, weights)

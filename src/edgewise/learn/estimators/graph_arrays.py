@@ -1,6 +1,6 @@
 """Features of nodes and edges as arrays and matrices hold them."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -23,10 +23,13 @@ def is_matrix(edges: object) -> bool:
     return is_sparse_tensor or (hasattr(edges, "tocoo") and not isinstance(edges, Edges))
 
 
-def edges_of_matrix(matrix: object) -> tuple[Edges, np.ndarray]:
-    """The entries of a sparse matrix as edges, and their values (edge)."""
+def edges_of_matrix(matrix: Any) -> tuple[Edges, np.ndarray | None]:
+    """The entries of a sparse matrix as edges, and their values (edge); None where all that it stores are 1, of which
+    several at one place mean one edge."""
     receivers, senders, values, (num_receivers, num_senders) = entries(matrix)
-    return Edges(senders, receivers, num_senders, num_receivers), as_numbers("edges", values)
+    stored = matrix.detach().to_sparse_coo()._values() if isinstance(matrix, Tensor) else matrix.tocoo().data
+    weights = None if bool((stored == 1).all()) else as_numbers("edges", values)
+    return Edges(senders, receivers, num_senders, num_receivers), weights
 
 
 def edges_of(edges: object, num_nodes: int | None = None) -> Edges:

@@ -332,10 +332,10 @@ def _from_arrays(
             f"X has 0 feature(s) (shape={shape}) while a minimum of 1 is required; where nothing is "
             "known of the nodes, give None, or a graph without node_features."
         )
-    edges, weights = edges_of_matrix(edges) if has_matrix else (edges, np.ones(0))
+    edges, weights = edges_of_matrix(edges) if has_matrix else (edges, None)
     edge_list = edges_of(edges, size)
-    of_edges, has_unit_weights = None, has_matrix and bool((weights == 1).all())
-    if has_matrix and not has_unit_weights:
+    of_edges, has_unit_weights = None, has_matrix and weights is None
+    if weights is not None:
         if edge_features is None:
             edge_features = weights[:, None]
         else:
