@@ -1,9 +1,12 @@
 """A process of our own: results and errors come back, and it ends at its limit, whatever holds its interpreter."""
 
+import operator
 import os
+import pickle
 import signal
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -21,6 +24,8 @@ def maker_of_deeds(name):
         if what == "hang":
             signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
             time.sleep(60)
+        if what == "rest":
+            time.sleep(1)
         if what == "burn":
             while True:
                 pass
@@ -44,28 +49,50 @@ def process():
 
 
 def test_results_and_errors_come_back(process):
-    assert process.call("works", seconds=60) == "it: works"
+    assert process.call("works", timeout=60) == "it: works"
     number = process.pid
-    assert process.call("print", seconds=60) == "it: print"
+    assert process.call("print", timeout=60) == "it: print"
     with pytest.raises(DataError, match="it fails"):
-        process.call("fail", seconds=60)
+        process.call("fail", timeout=60)
     with pytest.raises(RuntimeError, match="Local: cannot travel"):
-        process.call("local", seconds=60)
+        process.call("local", timeout=60)
     assert process.pid == number
 
 
 def test_it_is_killed_at_its_limits_and_starts_again(process):
-    for limits in ({"seconds": 0.3}, {"seconds": 60, "cpu_seconds": 0.3}):
+    for limits in ({"timeout": 0.3}, {"timeout": 60, "cpu_timeout": 0.3}):
         process.start()
         number, began = process.pid, time.monotonic()
         with pytest.raises(TimeoutError):
-            process.call("burn" if "cpu_seconds" in limits else "hang", **limits)
+            process.call("burn" if "cpu_timeout" in limits else "hang", **limits)
         assert time.monotonic() - began < 30
         with pytest.raises(ProcessLookupError):
             os.kill(number, 0)
     with pytest.raises(ProcessDiedError, match="SIGKILL"):
-        process.call("die", seconds=60)
-    assert process.call("works", seconds=60) == "it: works"
+        process.call("die", timeout=60)
+    assert process.call("works", timeout=60) == "it: works"
+
+
+def test_a_factory_that_fails_raises_its_error_at_each_call():
+    process = Process(operator.itemgetter)
+    for _ in range(2):
+        with pytest.raises(TypeError, match="itemgetter expected 1 argument"):
+            process.call(0, timeout=60)
+
+
+def test_a_call_that_was_cut_short_leaves_nothing_to_the_next(process):
+    process.start()
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            process.call("rest", timeout=60)
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert process.call("works", timeout=60) == "it: works"
+    with pytest.raises((AttributeError, pickle.PicklingError)):
+        process.call(bytes(1 << 20), lambda: None, timeout=60)
+    assert process.call("works", timeout=60) == "it: works"
 
 
 def test_a_fork_starts_a_process_of_its_own(process):
@@ -73,11 +100,11 @@ def test_a_fork_starts_a_process_of_its_own(process):
     number = process.pid
     child = os.fork()
     if child == 0:
-        ends_well = process.call("works", seconds=60) == "it: works" and process.pid != number
+        ends_well = process.call("works", timeout=60) == "it: works" and process.pid != number
         process.kill()
         os._exit(0 if ends_well else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert process.call("works", seconds=60) == "it: works"
+    assert process.call("works", timeout=60) == "it: works"
     assert process.pid == number
 
 
@@ -95,6 +122,6 @@ def test_background_work_gives_its_result_or_its_error():
     found = Background(lambda: sum(range(10)))
     assert found.result() == 45
     assert found.result() == 45
-    assert 0 <= found.seconds < 60
+    assert 0 <= found.elapsed_seconds < 60
     with pytest.raises(ZeroDivisionError):
         Background(lambda: 1 / 0).result()

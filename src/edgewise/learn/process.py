@@ -1,7 +1,7 @@
-"""A Python process that computes one call after another for us, and that can be killed at a time limit.
+"""Work outside the main thread: a process that can be killed at a time limit, or a thread in the background.
 
-Compiled code such as RDKit's cannot be interrupted from within, and holds the interpreter while it computes. A call
-that may take long therefore runs in a process of its own. Code that releases Python's lock runs on a thread, as
+Compiled code such as RDKit's cannot be interrupted from within, and holds the GIL while it computes. A call that may
+take long therefore runs in a process of its own, see `Process`. Code that releases the GIL runs on a thread, see
 `Background`.
 """
 
@@ -15,7 +15,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable
-from typing import IO, Any, Generic, TypeVar
+from typing import IO, Any, Generic, TypeVar, cast
 
 Result = TypeVar("Result")
 
@@ -25,7 +25,7 @@ _BOOT = (
 )
 _GRACE = 2.0
 """Seconds after its limit at which a process ends itself, even where its parent is gone."""
-_START_SECONDS = 300.0
+_START_TIMEOUT = 300.0
 
 
 class ProcessDiedError(RuntimeError):
@@ -36,22 +36,23 @@ class Process(Generic[Result]):
     """Calls a function in another process; the process starts with the first call, and again after each kill.
 
     Args:
-        make: A function of a module. It runs once in the new process; what it returns is called for each call.
+        make: A module-level (picklable) function. It runs once in the new process; what it returns is called for each
+            call.
         arguments: Its arguments; they travel by pickle, as those of each call and all results do.
 
     Example:
         >>> import operator
         >>> process = Process(operator.methodcaller, "upper")
-        >>> process.call("yes", seconds=60)
+        >>> process.call("yes", timeout=60)
         'YES'
         >>> process.close()
     """
 
     def __init__(self, make: Callable[..., Callable[..., Result]], *arguments: object):
-        self._make = (make, arguments)
+        self._factory_call = (make, arguments)
         self._popen: subprocess.Popen[bytes] | None = None
-        self._end: Callable[[], object] = lambda: None
-        self._one_call = threading.Lock()
+        self._finalizer: Callable[[], object] = lambda: None
+        self._lock = threading.Lock()
         self._owner = os.getpid()
 
     @property
@@ -59,49 +60,51 @@ class Process(Generic[Result]):
         """The number of the running process; None where none runs."""
         return None if self._popen is None else self._popen.pid
 
-    def start(self, seconds: float = _START_SECONDS) -> None:
+    def start(self, timeout: float = _START_TIMEOUT) -> None:
         """Starts the process unless it runs.
 
         Args:
-            seconds: How long that may take.
+            timeout: How many seconds that may take.
 
         Raises:
             TimeoutError: It took longer.
             ProcessDiedError: It ended before it was ready.
             Exception: Whatever `make` raises.
         """
-        with self._one_call:
-            self._start(seconds)
+        with self._lock:
+            self._start(timeout)
 
-    def call(self, *arguments: object, seconds: float, cpu_seconds: float | None = None) -> Result:
+    def call(self, *arguments: object, timeout: float, cpu_timeout: float | None = None) -> Result:
         """The result of one call.
 
         Args:
             arguments: What the function takes.
-            seconds: The process is killed where no result has come after this time.
-            cpu_seconds: The same for the time that a processor spends on it, where the system has such timers.
+            timeout: The process is killed where no result has come after this many seconds.
+            cpu_timeout: The same for the time that a processor spends on it, where the system has such timers.
 
         Raises:
             TimeoutError: It took longer, and was killed.
             ProcessDiedError: The process ended without a result.
-            Exception: Whatever the function raises.
+            Exception: Whatever `make` or the function raises.
         """
-        with self._one_call:
+        with self._lock:
             self._start()
-            result: Result = self._exchange((seconds, cpu_seconds, arguments), seconds)
-            return result
+            succeeded, result = self._exchange((timeout, cpu_timeout, arguments), timeout)
+        if not succeeded:
+            raise result
+        return cast(Result, result)
 
     def kill(self) -> None:
         """Kills the process, from any thread; a running call then raises ProcessDiedError."""
-        self._end()
+        self._finalizer()
 
     def close(self) -> None:
-        """Ends the process; the next call would start another."""
-        self._end()
-        with self._one_call:
+        """Kills the process, as `kill` does, and waits until a running call has raised; the next starts it again."""
+        self._finalizer()
+        with self._lock:
             self._popen = None
 
-    def _start(self, seconds: float = _START_SECONDS) -> None:
+    def _start(self, timeout: float = _START_TIMEOUT) -> None:
         if self._owner != os.getpid():
             # A fork has the same pipes, and two who read from one get parts of each other's results.
             self._owner, self._popen = os.getpid(), None
@@ -111,46 +114,51 @@ class Process(Generic[Result]):
             [sys.executable, "-c", _BOOT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=-1
         )
         self._popen = popen
-        self._end = weakref.finalize(self, _ended, popen)
+        self._finalizer = weakref.finalize(self, _kill_and_close, popen)
         assert popen.stdin is not None
         pickle.dump(sys.path, popen.stdin)
-        self._exchange(self._make, seconds)
+        succeeded, error = self._exchange(self._factory_call, timeout)
+        if not succeeded:
+            self._finalizer()  # It has no function to call.
+            raise error
 
-    def _exchange(self, message: object, seconds: float) -> Any:
+    def _exchange(self, message: object, timeout: float) -> tuple[bool, Any]:
+        """Whether what the message asks for succeeded, and the result or the error."""
         popen = self._popen
         assert popen is not None and popen.stdin is not None and popen.stdout is not None
-        is_late = threading.Event()
+        is_complete, is_late = False, threading.Event()
 
         def expire() -> None:
             is_late.set()
             popen.kill()
 
-        timer = threading.Timer(seconds, expire)
+        timer = threading.Timer(timeout, expire)
         timer.daemon = True
         timer.start()
         try:
             pickle.dump(message, popen.stdin)
             popen.stdin.flush()
             succeeded, result = pickle.load(popen.stdout)
+            is_complete = True
         except (EOFError, OSError, pickle.UnpicklingError) as error:
-            self._end()
+            self._finalizer()
             code = popen.returncode
-            if is_late.is_set() or -code in _TIMERS:
-                raise TimeoutError(f"no result after {seconds:g} seconds") from error
+            if is_late.is_set() or -code in _TIMER_SIGNALS:
+                raise TimeoutError(f"no result after {timeout:g} seconds") from error
             how = signal.Signals(-code).name if code < 0 else f"exit status {code}"
             raise ProcessDiedError(f"a worker process ended without a result ({how})") from error
         finally:
             timer.cancel()
-
-        if not succeeded:
-            raise result
-        return result
-
-
-_TIMERS = {getattr(signal, name) for name in ("SIGALRM", "SIGPROF") if hasattr(signal, name)}
+            # Cut short, as by Ctrl-C or an argument that cannot be pickled: the next call would get this result.
+            if not is_complete:
+                self._finalizer()
+        return succeeded, result
 
 
-def _ended(popen: subprocess.Popen[bytes]) -> None:
+_TIMER_SIGNALS = {getattr(signal, name) for name in ("SIGALRM", "SIGPROF") if hasattr(signal, name)}
+
+
+def _kill_and_close(popen: subprocess.Popen[bytes]) -> None:
     popen.kill()
     popen.wait()
     for stream in (popen.stdin, popen.stdout):
@@ -169,14 +177,14 @@ def main() -> None:
     # Ctrl-C is for the parent, which then closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     make, arguments = pickle.load(calls)
-    function = _answer(results, make, arguments)
+    function = _run_and_report(results, make, arguments, send_result=False)
     while True:
         try:
-            seconds, cpu_seconds, arguments = pickle.load(calls)
+            timeout, cpu_timeout, arguments = pickle.load(calls)
         except EOFError:
             return
-        _set_timers(seconds + _GRACE, cpu_seconds or 0)
-        _answer(results, function, arguments, sends=True)
+        _set_timers(timeout + _GRACE, cpu_timeout or 0)
+        _run_and_report(results, function, arguments, send_result=True)
         _set_timers(0, 0)
 
 
@@ -195,12 +203,12 @@ class _Caught:
         return True
 
 
-def _answer(results: IO[bytes], function: Callable, arguments: Iterable[object], sends: bool = False) -> Any:
+def _run_and_report(results: IO[bytes], function: Callable, arguments: Iterable[object], *, send_result: bool) -> Any:
     """Calls, and writes how that ended; the result itself is written only where the parent needs it."""
     result = None
     with _Caught() as caught:
         result = function(*arguments)
-        written = pickle.dumps((True, result if sends else None))
+        written = pickle.dumps((True, result if send_result else None))
     if caught.error is not None:
         written = _pickled_error(caught.error)
     try:
@@ -222,40 +230,40 @@ def _pickled_error(error: Exception) -> bytes:
 
 
 def _set_timers(seconds: float, cpu_seconds: float) -> None:
-    """Lets the system end this process after some time: it needs no interpreter for that."""
+    """Lets the system end this process after some time: compiled code that holds the GIL does not prevent it."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
 
 
 class Background(Generic[Result]):
-    """A computation on another thread, for work that releases Python's lock most of the time.
+    """A computation on another thread, for work that releases the GIL most of the time.
 
-    The thread does not keep the process from ending.
+    The thread does not keep Python from exiting, as those of `concurrent.futures` do.
 
     Args:
-        work: what is computed.
+        work: The function that computes the result.
     """
 
-    value: Result
-    """What was computed, once it is."""
+    elapsed_seconds: float = 0.0
+    """How long the work took, once it is done."""
 
     def __init__(self, work: Callable[[], Result]):
-        self.work, self.seconds = work, 0.0
-        self.error: Exception | None = None
-        self.thread = threading.Thread(target=self._run, daemon=True)
-        self.thread.start()
+        self._work = work
+        self._error: Exception | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
 
     def result(self) -> Result:
-        """What was computed, once it is; its error is raised here."""
-        self.thread.join()
-        if self.error is not None:
-            raise self.error
-        return self.value
+        """Waits for the result of the work, or raises its error."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._value
 
     def _run(self) -> None:
-        began = time.perf_counter()
+        start = time.perf_counter()
         with _Caught() as caught:
-            self.value = self.work()
-        self.error = caught.error
-        self.seconds = time.perf_counter() - began
+            self._value = self._work()
+        self._error = caught.error
+        self.elapsed_seconds = time.perf_counter() - start

@@ -155,7 +155,7 @@ class ProcessLane:
 
     def describe(self) -> Description:
         """The description of the model."""
-        return self._process.call(describe, seconds=60)
+        return self._process.call(describe, timeout=60)
 
     def start(self) -> None:
         """Starts the process and opens the model; raises the error if that fails."""
@@ -165,7 +165,7 @@ class ProcessLane:
 
     def run(self, job: Job, seconds: float) -> Any:
         """The result of a job; raises TimeoutError if it took longer and was killed."""
-        return self._process.call(job, seconds=seconds)
+        return self._process.call(job, timeout=seconds)
 
     def kill(self) -> None:
         """Kills the process; the next job starts another."""

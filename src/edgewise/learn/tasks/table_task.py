@@ -361,7 +361,7 @@ class TableTask(Generic[Job, Dataset, T]):
             with stage("baselines"):
                 baselines = prepared.background.get("baselines") or Background(lambda: self.score_baselines(prepared))
                 metrics["baselines"] = baselines.result()
-            metrics["seconds"]["baselines"] = round(baselines.seconds, 2)
+            metrics["seconds"]["baselines"] = round(baselines.elapsed_seconds, 2)
         return metrics
 
     def validation_metrics(self, prepared: Prepared) -> JsonObject:

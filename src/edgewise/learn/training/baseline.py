@@ -211,7 +211,7 @@ class BackgroundForest:
     def predict(self, features: Features) -> list[np.ndarray]:
         """As a `Predictor`; raises the errors of `fit`."""
         with _lost():
-            return self.process.call(features, seconds=LONGEST)
+            return self.process.call(features, timeout=LONGEST)
 
 
 @contextlib.contextmanager

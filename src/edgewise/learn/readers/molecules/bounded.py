@@ -205,7 +205,7 @@ def in_blocks(
     def compute(process: Worker, block: Sequence[str]) -> Sequence[Result | None]:
         try:
             results: Sequence[Result] = process.call(
-                *(function, block, *arguments), seconds=10 * _BLOCK_SECONDS, cpu_seconds=_BLOCK_SECONDS
+                *(function, block, *arguments), timeout=10 * _BLOCK_SECONDS, cpu_timeout=_BLOCK_SECONDS
             )
             return results
         except (TimeoutError, ProcessDiedError):
@@ -324,7 +324,7 @@ def _in_process(
     try:
         # A busy machine may take longer for the same work, and must not reject other rows for that.
         result: Result = process.call(
-            *(_of_molecule, smiles, function, *arguments), seconds=10 * seconds, cpu_seconds=seconds
+            *(_of_molecule, smiles, function, *arguments), timeout=10 * seconds, cpu_timeout=seconds
         )
         return result
     except DataError as error:
