@@ -28,7 +28,7 @@ from edgewise.learn.networks.graph_layers import LAYERS
 from edgewise.learn.settings import choices_of, helps
 from edgewise.learn.tasks.registry import settings_of
 from edgewise.learn.tasks.table_settings import OF_NUMBERS
-from edgewise.learn.training.settings import OUTPUTS
+from edgewise.learn.training.settings import NUMBER_OUTPUTS
 
 FILE = Path(__file__).parent.parent / "src/edgewise/learn/estimators/classes.py"
 WIDTH = 120
@@ -158,7 +158,7 @@ def fields_of(job: Any) -> Iterator[tuple[type, "dataclasses.Field[Any]", object
             yield type(job), field, value
 
 
-EXTENSIBLE = SCORES, LAYERS, OUTPUTS
+EXTENSIBLE = SCORES, LAYERS, NUMBER_OUTPUTS
 """Choices to which other packages add names."""
 
 

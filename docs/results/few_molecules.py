@@ -52,7 +52,7 @@ def scores(prepared: Prepared) -> str:
     """Each way on the test rows."""
     fitted, rows = prepared.fitted, prepared.splits.test
     truth = prepared.data.rows.targets[rows, 0]
-    outputs = fitted.outputs_with_spread(prepared.data, rows)
+    outputs = fitted.ensemble_predictions(prepared.data, rows)
     found = {"both": outputs.mean()[:, 0]}
     found |= {name.removeprefix("gaussian-"): values[:, 0] for name, values in outputs.parts.items()}
     spread = np.square(truth - truth.mean()).mean()

@@ -54,14 +54,14 @@ def scores(table: Path, target: str) -> dict[str, float]:
     def error(values: np.ndarray) -> float:
         return float(np.sqrt(np.mean((values - truth) ** 2)))
 
-    outputs = fitted.outputs_with_spread(prepared.data, rows)
+    outputs = fitted.ensemble_predictions(prepared.data, rows)
     found = {"both": error(outputs.mean()[:, 0]), "share": fitted.shares.get("gaussian-process", 0.0)}
     found |= {name.removeprefix("gaussian-"): error(values[:, 0]) for name, values in outputs.parts.items()}
 
     fitted.members, fitted.companions = list(map(network_of, fitted.members)), {}
     members, seed = [prepared.splits.of_member(0)], prepared.settings.train.seed
     add_companion(fitted, prepared.data, PROCESS_OF_NUMBERS, members, seed, TASK.loss(prepared), uses_validation=False)
-    found["before"] = error(fitted.outputs_with_spread(prepared.data, rows).mean()[:, 0])
+    found["before"] = error(fitted.ensemble_predictions(prepared.data, rows).mean()[:, 0])
     return found
 
 

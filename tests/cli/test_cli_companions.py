@@ -75,6 +75,16 @@ def test_parts_weighted_by_their_shares_are_the_prediction(run, edgewise, tmp_pa
     assert code == 0 and not any("network" in name for name in read_csv(tmp_path / "plain.csv")[0])
 
 
+def test_rows_that_cannot_be_read_have_the_same_columns(run, edgewise, tmp_path):
+    """Files are predicted in chunks: one without a readable row had fewer columns than the others."""
+    folder, table, _, flags = run
+    column, cell = ("smiles", "C(") if flags is MOLECULES else ("text", "")
+    unreadable = write_csv(tmp_path / "unreadable.csv", {column: [cell, cell], "y": ["", ""]})
+    edgewise("predict", folder, unreadable, "--show-parts", "-o", tmp_path / "none.csv")
+    edgewise("predict", folder, table, "--show-parts", "-o", tmp_path / "shown.csv")
+    assert list(read_csv(tmp_path / "none.csv")[0]) == list(read_csv(tmp_path / "shown.csv")[0])
+
+
 def test_none_is_the_network_alone(run, edgewise, tmp_path):
     _, table, _, flags = run
     code, out, _ = edgewise("train", table, *flags, "--companions", "none", "-o", tmp_path / "alone")

@@ -18,7 +18,7 @@ from edgewise.layers import MultiHeadAttention
 from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.networks.graph_layers import LAYERS
 from edgewise.learn.tasks import registry
-from edgewise.learn.training.settings import OUTPUTS
+from edgewise.learn.training.settings import NUMBER_OUTPUTS
 
 PAGE = Path(__file__).parents[2] / "docs/extend.md"
 EXAMPLES = ("gated", "manhattan", "poisson", "nearest", "line")
@@ -192,7 +192,7 @@ def test_two_tasks_of_one_name_are_an_error(package):
         registry.names()
 
 
-@pytest.mark.parametrize("known", [LAYERS, choices.SCORES, OUTPUTS, COMPANIONS], ids=lambda known: known.noun)
+@pytest.mark.parametrize("known", [LAYERS, choices.SCORES, NUMBER_OUTPUTS, COMPANIONS], ids=lambda known: known.noun)
 def test_two_of_one_name_are_an_error(known, package):
     name = next(iter(known.built_in))
     entry_points = f"[{known.group}]\n{name} = my_package.other:THING\n"

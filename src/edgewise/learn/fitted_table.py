@@ -12,7 +12,7 @@ from edgewise.errors import DataError, SettingError
 from edgewise.learn.companions.stack import NETWORK_COPIES, network_of, shares_of
 from edgewise.learn.fitted import PART, Fitted
 from edgewise.learn.intervals import Intervals, difficulty_features
-from edgewise.learn.outputs import Outputs, Prediction, Targets, scatter_rows
+from edgewise.learn.outputs import EnsemblePredictions, Prediction, Targets, scatter_rows
 from edgewise.learn.progress import counted
 from edgewise.learn.tables.labels import Label
 from edgewise.learn.tables.rows import Data
@@ -160,13 +160,15 @@ class FittedTable(Fitted[T, Targets]):
 
     def outputs(self, data: Data, rows: np.ndarray, device: str = "cpu") -> np.ndarray:
         """The outputs of every member: `(member, row, output)`, values in the target's unit or probabilities."""
-        return self.outputs_with_spread(data, rows, device).values
+        return self.ensemble_predictions(data, rows, device).values
 
-    def outputs_with_spread(self, data: Data, rows: np.ndarray, device: str = "cpu") -> Outputs:
-        """The outputs of every member and their spread over the variants inside it."""
+    def ensemble_predictions(self, data: Data, rows: np.ndarray, device: str = "cpu") -> EnsemblePredictions:
+        """The predictions of every member and their standard deviation over its variants."""
         parts = self._of_members(data, rows, device, lambda net, batch: self.output.variants(net(batch).double().cpu()))
-        empty = np.zeros((0, 1, self.output.num_outputs))
-        return Outputs.of([np.concatenate(batches) if batches else empty for batches in parts], self.companions)
+        empty = np.zeros((0, self.num_variants, self.output.num_outputs))
+        return EnsemblePredictions.of(
+            [np.concatenate(batches) if batches else empty for batches in parts], self.companions
+        )
 
     def fingerprint(self, data: Data, device: str = "cpu") -> np.ndarray:
         """`(row, dim)`: the learned vectors of all members side by side; NaN where a row cannot be predicted."""
@@ -244,7 +246,7 @@ class FittedTable(Fitted[T, Targets]):
         """
         if similarities is None and self.intervals.difficulty:
             similarities = self.similarities(data, rows)
-        outputs = self.outputs_with_spread(data, rows, device)
+        outputs = self.ensemble_predictions(data, rows, device)
         assert (positions is None) == (num_rows is None)
         if positions is None or num_rows is None:
             positions, num_rows = np.arange(len(rows)), len(rows)
@@ -252,7 +254,7 @@ class FittedTable(Fitted[T, Targets]):
 
     def to_predictions(
         self,
-        outputs: Outputs,
+        outputs: EnsemblePredictions,
         positions: np.ndarray,
         num_rows: int,
         similarities: Mapping[str, np.ndarray],
@@ -261,7 +263,7 @@ class FittedTable(Fitted[T, Targets]):
         """The predictions of the ensemble for each target, from the outputs of every member.
 
         Args:
-            outputs: as `outputs_with_spread` gives them.
+            outputs: as `ensemble_predictions` gives them.
             positions: where their rows stand in the result, which has NaN elsewhere.
             num_rows: the length of the result.
             similarities: of these rows to the training rows.
@@ -318,13 +320,13 @@ class FittedTable(Fitted[T, Targets]):
         assert self.output.scale is not None
         return difficulty_features(spreads, np.array(self.output.scale.std), similarities)
 
-    def expected_errors(self, outputs: Outputs, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
+    def expected_errors(self, outputs: EnsemblePredictions, similarities: Mapping[str, np.ndarray]) -> np.ndarray:
         """`(row, target)`: σ, the size of error to be expected; 1 where it is the same for all rows."""
         if not self.intervals.difficulty:
             return np.ones(outputs.values.shape[1:])
         is_random = self.intervals.calibration == "random"
         # Rows of groups are judged by the members that left them out, often one, of which no spread is known.
-        spreads = outputs.total_spread() if is_random else outputs.mean_spread()
+        spreads = outputs.total_std() if is_random else outputs.mean_std()
         return self.intervals.expected_errors(self.difficulty_features(spreads, similarities))
 
     def similarities(

@@ -1,4 +1,9 @@
-"""What the numbers of a network mean: values of targets in their unit, or probabilities of their classes."""
+"""What the outputs of a network mean: values of targets in their unit, or probabilities of their classes.
+
+An ensemble has members, each a network trained on its own. A member may give several predictions, its variants: those
+of the variants of its head, and of companions, which are other models, such as a random forest, whose predictions are
+averaged with those of the network (see `Stack`).
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,7 +21,7 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.labels import Label
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.training.metrics import Scores, table_of_scores
-from edgewise.learn.training.settings import OUTPUTS
+from edgewise.learn.training.settings import NUMBER_OUTPUTS
 
 
 @dataclass(frozen=True)
@@ -36,23 +41,26 @@ class Targets:
     bounds: tuple[float, ...] = ()
     """The lowest and the highest number that a target can have; empty where predictions may lie anywhere."""
     loss_function: str = "huber"
-    """By what numbers are learned: the name of a `NumberOutput`."""
+    """The loss function for regression, a key of `NUMBER_OUTPUTS`."""
 
-    def learned_by(self, loss_function: str) -> Self:
-        """The same numbers, learned by a loss function."""
+    def with_loss_function(self, loss_function: str) -> Self:
+        """The same targets with another loss function; they are not centered where it has a link function."""
         scale = self.scale
-        if scale is not None and OUTPUTS[loss_function].value is not None:
+        if scale is not None and NUMBER_OUTPUTS[loss_function].value is not None:
             scale = replace(scale, mean=(0.0,) * len(scale.mean))
         return replace(self, scale=scale, loss_function=loss_function)
 
-    def in_units(self, output: Tensor) -> Tensor:
-        """Values of targets in units of their spread, from what a network gives; keeps gradients."""
-        value = OUTPUTS[self.loss_function].value
-        return output if value is None else value(output)
+    def apply_link(self, output: Tensor) -> Tensor:
+        """Values of targets in units of their standard deviation, by the link function of the loss,
+        `NumberOutput.value`; keeps gradients."""
+        link = NUMBER_OUTPUTS[self.loss_function].value
+        return output if link is None else link(output)
 
-    def scores(self, targets: np.ndarray, outputs: Sequence[np.ndarray]) -> dict[str, Scores]:
+    def scores(self, targets: np.ndarray, predictions: Sequence[np.ndarray]) -> dict[str, Scores]:
         """The scores of every target by name; see `table_of_scores`."""
-        return table_of_scores(targets, outputs, self.names, self.task_type, OUTPUTS[self.loss_function].scores)
+        return table_of_scores(
+            targets, predictions, self.names, self.task_type, NUMBER_OUTPUTS[self.loss_function].scores
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -74,14 +82,8 @@ class Targets:
         """Numbers that a network gives for a row."""
         return sum(self.num_classes) if self.task_type == "multiclass" else len(self.names)
 
-    @property
-    def value_bounds(self) -> tuple[float, ...] | None:
-        """The lowest and the highest number that a target can have; None where predictions may lie anywhere."""
-        return self.bounds or None
-
     def finish(self, output: Tensor) -> Tensor:
-        """Predictions `(row, output)` from what a network gives; members inside it, `(row, variant, output)`, are
-        averaged."""
+        """Predictions `(row, output)` from outputs of a member; variants, `(row, variant, output)`, are averaged."""
         if output.ndim == 3:
             return self.variants(output).mean(dim=1)
         if self.task_type == "classification":
@@ -90,12 +92,12 @@ class Targets:
             return torch.cat([part.softmax(dim=1) for part in output.split(list(self.num_classes), dim=1)], dim=1)
 
         assert self.scale is not None
-        values = torch.from_numpy(self.scale.inverse(self.in_units(output).numpy()))
+        values = torch.from_numpy(self.scale.inverse(self.apply_link(output).numpy()))
         # Rounding may not carry them beyond their bounds.
         return values.clamp(*self.bounds) if self.bounds else values
 
     def variants(self, output: Tensor) -> Tensor:
-        """`(row, variant, output)`: as `finish`, for each of the members inside a network."""
+        """`(row, variant, output)`: as `finish`, for each variant."""
         if output.ndim == 2:
             return self.finish(output).unsqueeze(1)
         return self.finish(output.flatten(0, 1)).unflatten(0, output.shape[:2])
@@ -109,15 +111,15 @@ class Targets:
             return [np.stack([1 - column, column], axis=-1) for column in columns]
         return columns
 
-    def comparable(self, output: Tensor) -> Tensor:
-        """What is compared with `wanted` when the weights of companions are chosen: numbers as the network gives them,
-        or probabilities."""
+    def stacking_inputs(self, output: Tensor) -> Tensor:
+        """What is compared with `stacking_targets` when the weights of companions are chosen: numbers as the network
+        gives them, or probabilities."""
         if self.task_type == "regression":
             return output
         return self.finish(output) if output.ndim == 2 else self.variants(output)
 
-    def wanted(self, targets: np.ndarray) -> np.ndarray:
-        """`(row, output)`: what a network that is right would give; NaN where a target is missing.
+    def stacking_targets(self, targets: np.ndarray) -> np.ndarray:
+        """`(row, output)`: what is right, one-hot for multiclass; NaN where a target is missing.
 
         Args:
             targets: `(row, target)`, numbers as the network gives them, or numbers of classes.
@@ -137,7 +139,7 @@ class Targets:
 
     def check(self) -> None:
         """Raise DataError unless the fields fit each other; SettingError where the loss function is unknown."""
-        OUTPUTS[self.loss_function]
+        NUMBER_OUTPUTS[self.loss_function]
         is_regression, scale = self.task_type == "regression", self.scale
         has_scale = scale is not None and len(scale.mean) == len(self.names) if is_regression else scale is None
         has_bounds = len(self.bounds) in (0, 2) and (is_regression or not self.bounds)
@@ -163,13 +165,13 @@ class Targets:
 
 
 @dataclass(frozen=True, eq=False)
-class Outputs:
-    """What the members of an ensemble predict for some rows."""
+class EnsemblePredictions:
+    """The predictions of each member of an ensemble for some rows."""
 
     values: np.ndarray
     """(member, row, output), in the unit of the target, or probabilities."""
-    spread: np.ndarray
-    """(member, row, output): the standard deviation over the variants inside a member; 0 where it has one."""
+    std: np.ndarray
+    """(member, row, output): the standard deviation over the variants of a member; 0 where it has one."""
 
     parts: Mapping[str, np.ndarray] = field(default_factory=dict)
     """(row, output): what the network alone predicts, and each companion, by name; empty without companions."""
@@ -177,38 +179,43 @@ class Outputs:
     """How much each part counts."""
 
     @classmethod
-    def of(cls, members: Sequence[np.ndarray], companions: Mapping[str, int] | None = None) -> "Outputs":
-        """From the outputs of each member.
+    def of(cls, members: Sequence[np.ndarray], companions: Mapping[str, int] | None = None) -> "EnsemblePredictions":
+        """From the predictions of each member.
 
         Args:
             members: `(row, variant, output)` of each, those of companions behind the network's.
             companions: the number of variants that each is, see `Stack`.
         """
-        values, spreads = (np.stack([reduce(outputs, axis=1) for outputs in members]) for reduce in (np.mean, np.std))
+        values, stds = (np.stack([reduce(outputs, axis=1) for outputs in members]) for reduce in (np.mean, np.std))
         num_variants = members[0].shape[1]
-        if not companions or num_variants <= sum(companions.values()):  # no rows
-            return cls(values, spreads)
+        if not companions:
+            return cls(values, stds)
         slices = variants_of(companions, num_variants)
         parts = {
             name: np.mean([outputs[:, part].mean(axis=1) for outputs in members], axis=0)
             for name, part in slices.items()
         }
-        return cls(values, spreads, parts, shares_of(companions, num_variants))
+        return cls(values, stds, parts, shares_of(companions, num_variants))
 
     def mean(self, chosen: np.ndarray | None = None) -> np.ndarray:
         """(row, output): the mean over all members, or over those chosen for each row, `(member, row)`."""
-        if chosen is None:
-            return self.values.mean(axis=0)
-        return np.average(self.values, axis=0, weights=np.broadcast_to(chosen[..., None], self.values.shape))
+        return _average(self.values, chosen)
 
-    def mean_spread(self, chosen: np.ndarray | None = None) -> np.ndarray:
-        """(row, output): the spread over the variants of a member, the root mean square over members, all or those
-        chosen."""
-        return np.sqrt(Outputs(self.spread**2, self.spread).mean(chosen))
+    def mean_std(self, chosen: np.ndarray | None = None) -> np.ndarray:
+        """(row, output): the standard deviation over the variants of a member, as the root mean square over members,
+        all or those chosen."""
+        return np.sqrt(_average(self.std**2, chosen))
 
-    def total_spread(self) -> np.ndarray:
-        """(row, output): the spread over all variants of all members."""
-        return np.sqrt(self.values.var(axis=0) + (self.spread**2).mean(axis=0))
+    def total_std(self) -> np.ndarray:
+        """(row, output): the standard deviation over all variants of all members."""
+        return np.sqrt(self.values.var(axis=0) + (self.std**2).mean(axis=0))
+
+
+def _average(values: np.ndarray, chosen: np.ndarray | None) -> np.ndarray:
+    """The mean of `(member, row, output)` over all members, or over those chosen for each row, `(member, row)`."""
+    if chosen is None:
+        return values.mean(axis=0)
+    return np.average(values, axis=0, weights=np.broadcast_to(chosen[..., None], values.shape))
 
 
 def scatter_rows(values: np.ndarray, rows: np.ndarray, num_rows: int, missing: float = np.nan) -> np.ndarray:

@@ -11,7 +11,7 @@ from edgewise.learn.companions.stack import (
     tensors_of,
     variants_of,
 )
-from edgewise.learn.outputs import Outputs
+from edgewise.learn.outputs import EnsemblePredictions
 
 
 class Constant(nn.Module):
@@ -45,7 +45,7 @@ def test_a_network_without_variants_counts_as_four():
 
 def test_parts_are_what_each_predicts_alone():
     copies = {"forest": 4, "word-counts": 2}
-    outputs = Outputs.of([stack()(3).numpy(), 2 * stack()(3).numpy()], copies)
+    outputs = EnsemblePredictions.of([stack()(3).numpy(), 2 * stack()(3).numpy()], copies)
     assert {name: part[:, 0].tolist() for name, part in outputs.parts.items()} == {
         "network": [3.0] * 3,
         "forest": [7.5] * 3,

@@ -66,7 +66,7 @@ def test_fractions_stay_fractions():
         assert ((found >= 0) & (found <= 1)).all()
     assert (low < high).any()
     free = MoleculeRegressor(**wild).fit(SMILES, fractions)
-    assert free.trained_.encoder.sizes.low is None and free.trained_.output.value_bounds is None
+    assert free.trained_.encoder.sizes.low is None and not free.trained_.output.bounds
     wide = MoleculeRegressor(**wild, bounds=(-3, 12)).fit(SMILES, LENGTHS - 4)
     for found in (wide.predict(SMILES), *wide.predict_interval(SMILES)):
         assert ((found >= -3) & (found <= 12)).all()

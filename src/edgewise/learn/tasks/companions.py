@@ -164,19 +164,19 @@ def weigh(
     shares = np.array([count / (num_variants + count) for count in copies])
     batches, gaps, num_known = fitted.batches(data), 0.0, 0
     squares_of_rows: list[np.ndarray] = []
-    wanted = fitted.output.wanted(batches.targets)
+    targets = fitted.output.stacking_targets(batches.targets)
     with torch.no_grad(), cpu_threads(fitted.threads):
         for member, companion, rows in zip(fitted.members, companions, validation, strict=True):
             rows, size = evenly_spaced(rows, MAX_VALIDATION_ROWS), fitted.rows_per_batch
             for start in range(0, len(rows), size):
                 part = rows[start : start + size]
                 batch = batches.batch(part)
-                alone = fitted.output.comparable(as_variants(member(batch)).double()).mean(1).numpy()
-                beside = fitted.output.comparable(companion(batch).double()).numpy()
+                alone = fitted.output.stacking_inputs(as_variants(member(batch)).double()).mean(1).numpy()
+                beside = fitted.output.stacking_inputs(companion(batch).double()).numpy()
                 weights = output_weights(fitted, data, part, loss)
-                errors = [(alone + share * (beside - alone) - wanted[part]) ** 2 * weights for share in shares]
+                errors = [(alone + share * (beside - alone) - targets[part]) ** 2 * weights for share in shares]
                 squares_of_rows.append(np.nansum(errors, axis=2))
-                is_known = ~np.isnan(wanted[part]) & (weights > 0)
+                is_known = ~np.isnan(targets[part]) & (weights > 0)
                 gaps += ((beside - alone) ** 2 * weights)[is_known].sum()
                 num_known += int(is_known.sum())
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import TargetPrediction
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.outputs import Outputs, Prediction
+from edgewise.learn.outputs import EnsemblePredictions, Prediction
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.loader import BatchLike
 
@@ -117,7 +117,7 @@ class Explained:
             variants = [
                 trained.output.variants(compute(number, member.eval()).double()).numpy() for number, member in members
             ]
-        outputs = Outputs.of(variants, trained.companions)
+        outputs = EnsemblePredictions.of(variants, trained.companions)
         row = np.zeros(1, dtype=np.int64)
         predictions = target_predictions(trained, trained.to_predictions(outputs, row, 1, similarities or {}))
         column, label = target_number(trained, target), None if label is None else str(label)
@@ -177,5 +177,5 @@ class Explained:
             return scores.split(list(trained.num_classes), dim=1)[self.column].softmax(1)[:, self.label]
         scale = trained.target_scale
         assert scale is not None
-        values = trained.output.in_units(scores)[:, self.column] * scale.std[self.column] + scale.mean[self.column]
-        return values if trained.output.value_bounds is None else values.clamp(*trained.output.value_bounds)
+        values = trained.output.apply_link(scores)[:, self.column] * scale.std[self.column] + scale.mean[self.column]
+        return values.clamp(*trained.output.bounds) if trained.output.bounds else values

@@ -238,7 +238,7 @@ class TableTask(Generic[Job, Dataset, T]):
         fitted = self.untrained(settings, data, learned)
         if fitted.task_type == "regression":
             fitted.intervals = replace(fitted.intervals, calibration=splits.calibration)
-            fitted.output = fitted.output.learned_by(settings.train.loss_function)
+            fitted.output = fitted.output.with_loss_function(settings.train.loss_function)
         return Prepared(settings, data, splits, fitted, rows, data.rows.rejected)
 
     def loaders(self, prepared: Prepared) -> Loaders:
@@ -287,7 +287,7 @@ class TableTask(Generic[Job, Dataset, T]):
             return
 
         if prepared.scored.validation is None and len(rows := self.scored(prepared, splits.val)):
-            outputs = fitted.outputs_with_spread(data, rows)
+            outputs = fitted.ensemble_predictions(data, rows)
             predictions = fitted.to_predictions(outputs, np.arange(len(rows)), len(rows), {})
             prepared.scored.validation = rows, outputs_of(predictions)
             prepared.scored.validation_parts = outputs.parts
@@ -299,7 +299,7 @@ class TableTask(Generic[Job, Dataset, T]):
         rows = self.scored(prepared, splits.calibrating)
         if fitted.task_type != "regression" or not len(rows):
             return
-        outputs = fitted.outputs_with_spread(data, rows)
+        outputs = fitted.ensemble_predictions(data, rows)
         chosen = np.stack([np.isin(rows, splits.of_member(number)[1]) for number in range(len(fitted.members))])
         values, validate = outputs.mean(chosen), np.isin(rows, splits.val)
         all_errors = values - data.rows.targets[rows]
@@ -308,7 +308,7 @@ class TableTask(Generic[Job, Dataset, T]):
         if not splits.left_out:
             prepared.scored.validation_parts = {name: part[validate] for name, part in outputs.parts.items()}
         groups = np.unique(groups_of(data.rows, rows, splits.calibration), return_inverse=True)[1].astype(np.int64)
-        spreads = outputs.total_spread() if splits.calibration == "random" else outputs.mean_spread(chosen)
+        spreads = outputs.total_std() if splits.calibration == "random" else outputs.mean_std(chosen)
         features = fitted.difficulty_features(spreads, self.held_out_similarities(prepared, rows))
         learned = [learn_difficulty(features[:, column], errors, groups) for column, errors in enumerate(all_errors.T)]
         if any(difficulty.slopes for difficulty, _ in learned):

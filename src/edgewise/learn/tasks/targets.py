@@ -14,7 +14,7 @@ from edgewise.learn.tables.rows import Data, Rows
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.table_settings import TableRunSettings
-from edgewise.learn.training.settings import OUTPUTS
+from edgewise.learn.training.settings import NUMBER_OUTPUTS
 
 Job = TypeVar("Job", bound=TableRunSettings)
 
@@ -72,7 +72,7 @@ def with_companions_of_values(settings: Job) -> Job:
         SettingError: they were asked for.
     """
     loss_function = settings.train.loss_function
-    if settings.columns.task_type != "regression" or OUTPUTS[loss_function].value is None:
+    if settings.columns.task_type != "regression" or NUMBER_OUTPUTS[loss_function].value is None:
         return settings
     given = {name: getattr(settings, name) for name in ("companions", "bounds") if hasattr(settings, name)}
     for name, value in given.items():

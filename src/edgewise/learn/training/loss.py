@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from edgewise.learn.training.settings import OUTPUTS
+from edgewise.learn.training.settings import NUMBER_OUTPUTS
 
 if TYPE_CHECKING:
     from edgewise.learn.training.loader import BatchLike
@@ -67,7 +67,7 @@ class TargetLoss:
     """The loss of numbers; looked up here, as torch's compiler takes no imports."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "of_numbers", OUTPUTS[self.loss_function].loss)
+        object.__setattr__(self, "of_numbers", NUMBER_OUTPUTS[self.loss_function].loss)
 
     def __call__(self, output: Tensor, targets: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
         """The weighted sum of the losses of all known targets, and the sum of their weights.

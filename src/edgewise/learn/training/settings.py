@@ -9,12 +9,12 @@ from edgewise.choices import Registry
 from edgewise.errors import SettingError
 from edgewise.learn.settings import check, setting
 
-OUTPUTS: "Registry[Any]" = Registry(
+NUMBER_OUTPUTS: "Registry[Any]" = Registry(
     "output",
     {name: f"edgewise.learn.training.loss:{name.upper()}" for name in ("mse", "mae", "huber")},
     "edgewise.learn.training.loss:NumberOutput",
 )
-"""What the numbers of a network can mean where targets are numbers, by the loss function that they are learned by."""
+"""Each `NumberOutput`, which says what an output means where targets are numbers, by its loss function."""
 DEVICES = ("auto", "cpu", "cuda", "mps")
 PRECISIONS = ("32", "bf16", "16", "64")
 LOGGERS = ("csv", "tensorboard", "wandb", "mlflow")
@@ -81,7 +81,7 @@ class TrainSettings:
     """
     patience: int | None = setting(None, at_least=1)
     """Stop after this many validations without a better loss; None runs all epochs."""
-    loss_function: str = setting("huber", choices=tuple(OUTPUTS))
+    loss_function: str = setting("huber", choices=tuple(NUMBER_OUTPUTS))
     """The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy)."""
     huber_width: float = setting(0.25, above=0)
     """The delta of the Huber loss: errors below it, in standard deviations of the target, count squared, larger ones

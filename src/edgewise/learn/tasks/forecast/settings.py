@@ -11,7 +11,7 @@ from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
 from edgewise.learn.tasks.graph_settings import check_foreign
-from edgewise.learn.training.settings import OUTPUTS, TrainSettings, require
+from edgewise.learn.training.settings import NUMBER_OUTPUTS, TrainSettings, require
 
 RECIPE = TrainSettings(
     epochs=20,
@@ -79,7 +79,7 @@ SETTINGS = TaskSettings(
     example="forecast series.csv --edges edges.csv",
     reads=("edges", "gaps"),
     estimators=("Forecaster",),
-    choices={"loss_function": tuple(OUTPUTS.built_in)},
+    choices={"loss_function": tuple(NUMBER_OUTPUTS.built_in)},
     foreign=dict.fromkeys(
         ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
         "the model reads the series only",

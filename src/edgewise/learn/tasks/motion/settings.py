@@ -9,7 +9,7 @@ from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes
-from edgewise.learn.training.settings import OUTPUTS, TrainSettings, require
+from edgewise.learn.training.settings import NUMBER_OUTPUTS, TrainSettings, require
 
 RECIPE = TrainSettings(
     epochs=300,
@@ -88,7 +88,7 @@ SETTINGS = TaskSettings(
     example="motion motion.npz",
     signs=(Sign(6, endings=(".npz",), arrays=frozenset(("positions", "velocities")), holds="holds trajectories"),),
     estimators=("DynamicsModel",),
-    choices={"loss_function": tuple(OUTPUTS.built_in)},
+    choices={"loss_function": tuple(NUMBER_OUTPUTS.built_in)},
     foreign=dict.fromkeys(
         ("delimiter", "decimal", "quoting", "encoding", "sheet"), "trajectories are read from .npz files"
     ),
