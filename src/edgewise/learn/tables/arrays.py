@@ -41,50 +41,50 @@ def read_arrays(path: str) -> dict[str, np.ndarray]:
 
 
 def require_kind(path: str, name: str, array: np.ndarray, kinds: str) -> None:
-    """Raise a DataError unless the type of an array is of one of some kinds, as numpy letters them: b i u f U S."""
+    """Raise a DataError unless the dtype kind of an array is among `kinds` (numpy's one-letter codes)."""
     if array.dtype.kind not in kinds:
-        words = {"b": "true and false", "i": "whole numbers", "f": "numbers", "U": "words"}
-        expected = " or ".join(words[letter] for letter in kinds if letter in words)
+        names = {"b": "true and false", "i": "whole numbers", "f": "numbers", "U": "strings"}
+        expected = " or ".join(names[letter] for letter in kinds if letter in names)
         raise DataError(f"{path}: {name} is {array.dtype} {array.shape}, expected {expected}.")
 
 
 def _array(path: str, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> np.ndarray:
     """One array, of no more bytes than the list of contents declares."""
     with archive.open(entry) as opened:
-        file = cast(zipfile.ZipExtFile, opened)
-        shape, in_columns, dtype, header = _header(file)
+        stream = cast(zipfile.ZipExtFile, opened)
+        shape, fortran_order, dtype, header_size = _read_header(stream)
         if dtype.hasobject:
-            raise DataError(f"{path}: {entry.filename} holds Python objects, expected numbers or words.")
+            raise DataError(f"{path}: {entry.filename} holds Python objects, expected numbers or strings.")
 
         # Python's whole numbers: those of numpy would overflow.
         size = math.prod(shape) * dtype.itemsize
-        if min(shape, default=0) < 0 or not dtype.itemsize or header + size != entry.file_size:
+        if min(shape, default=0) < 0 or not dtype.itemsize or header_size + size != entry.file_size:
             raise DataError(
                 f"{path}: {entry.filename} declares {dtype} {shape}, {size:,} bytes, but holds "
-                f"{max(entry.file_size - header, 0):,}."
+                f"{max(entry.file_size - header_size, 0):,}."
             )
 
         content = bytearray(size)
         view, offset = memoryview(content), 0
         while offset < size:
-            count = file.readinto(view[offset:])
+            count = stream.readinto(view[offset:])
             if not count:
                 raise DataError(f"{path}: {entry.filename} ends after {offset:,} of {size:,} bytes.")
             offset += count
 
-        file.read(1)  # the end, where the checksum is compared
+        stream.read(1)  # the end, where the checksum is compared
 
-    return np.frombuffer(content, dtype).reshape(shape, order="F" if in_columns else "C")
+    return np.frombuffer(content, dtype).reshape(shape, order="F" if fortran_order else "C")
 
 
-def _header(file: zipfile.ZipExtFile) -> tuple[tuple[int, ...], bool, np.dtype, int]:
-    """Shape, order, type and the bytes before the numbers."""
+def _read_header(stream: zipfile.ZipExtFile) -> tuple[tuple[int, ...], bool, np.dtype, int]:
+    """The shape, whether the order is Fortran's, the dtype, and the size of the header in bytes."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of Python, about what damaged headers hold
-        version = np.lib.format.read_magic(file)
+        warnings.simplefilter("ignore")  # Damaged headers can make Python warn.
+        version = np.lib.format.read_magic(stream)
         read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        shape, in_columns, dtype = read(file)
-    return shape, in_columns, dtype, file.tell()
+        shape, fortran_order, dtype = read(stream)
+    return shape, fortran_order, dtype, stream.tell()
 
 
 def _check_size(path: str, packed: int, unpacked: int) -> None:
