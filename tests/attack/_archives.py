@@ -19,7 +19,7 @@ from attack._readers import Files
 def archive_targets(folder: Path) -> list[Target]:
     """Weights, a checkpoint, and the cache of molecules, which must never give what it was not given."""
     from edgewise.learn.readers.molecules.bounded import Featurized, featurize
-    from edgewise.learn.readers.molecules.cache import UNUSABLE, FeatureCache
+    from edgewise.learn.readers.molecules.cache import CACHE_ERRORS, FeatureCache
     from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES
     from edgewise.learn.readers.molecules.limits import MoleculeLimits
     from edgewise.learn.training.checkpoint import load_checkpoint, read_history
@@ -54,7 +54,7 @@ def archive_targets(folder: Path) -> list[Target]:
     cache.connection.close()
 
     def read(name: str) -> dict[str, Any]:
-        with contextlib.suppress(*UNUSABLE):  # what is damaged is computed again
+        with contextlib.suppress(*CACHE_ERRORS):  # what is damaged is computed again
             cache = FeatureCache(Path(name))
             try:
                 return cache.read(smiles)

@@ -14,7 +14,7 @@ from jaxtyping import Float64
 
 from edgewise.errors import DataError, plural
 from edgewise.learn.process import Process, ProcessDiedError
-from edgewise.learn.readers.molecules.cache import UNUSABLE, FeatureCache, Stored, feature_cache
+from edgewise.learn.readers.molecules.cache import CACHE_ERRORS, FeatureCache, Stored, feature_cache
 from edgewise.learn.readers.molecules.conformer import Conformer, conformer, drawn, layered
 from edgewise.learn.readers.molecules.descriptor import DESCRIPTOR_NAMES, descriptors
 from edgewise.learn.readers.molecules.feature import Chem, MoleculeArrays, molecule_arrays
@@ -93,7 +93,7 @@ def _some(
     """The outcome of each molecule: from the cache, computed here, or in a process."""
     stored: dict[str, Stored] = {}
     if cache is not None:
-        with contextlib.suppress(*UNUSABLE):
+        with contextlib.suppress(*CACHE_ERRORS):
             stored = cache.read([text for text in smiles if _fits(text, limits)])
 
     done: dict[str, Outcome] = {text: Featurized(*stored_features) for text, stored_features in stored.items()}
@@ -113,7 +113,7 @@ def _some(
             for text, featurized in done.items()
             if text not in stored and isinstance(featurized, Featurized)
         }
-        with contextlib.suppress(*UNUSABLE):
+        with contextlib.suppress(*CACHE_ERRORS):
             cache.write(
                 {
                     text: (featurized.canonical, featurized.arrays, featurized.descriptors)

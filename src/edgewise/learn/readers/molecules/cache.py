@@ -1,7 +1,8 @@
 """The features of molecules that were read before, on disk: RDKit's descriptors take milliseconds for each molecule.
 
 One SQLite file, `edgewise-molecules.sqlite`, in the cache folder of the user or in `EDGEWISE_CACHE`; an empty
-`EDGEWISE_CACHE` switches it off. Nothing depends on it: where it cannot be read or written, features are computed.
+`EDGEWISE_CACHE` switches it off. Nothing depends on it: the callers of `FeatureCache` suppress `CACHE_ERRORS`, and
+compute what is not read.
 """
 
 import contextlib
@@ -26,8 +27,9 @@ MAX_BYTES = 1 << 30
 """The largest size of the file, with some 700,000 molecules; beyond it the cache starts over."""
 APPLICATION_ID = 0x45644765
 """Marks a database as ours; one of something else is left alone."""
-UNUSABLE = (OSError, sqlite3.Error, RuntimeError, UnicodeError)
-"""Errors of damaged files; sqlite3 decodes the names of a damaged schema for its message, and fails."""
+CACHE_ERRORS = (OSError, sqlite3.Error, RuntimeError, UnicodeError)
+"""What opening, reading or writing a damaged file raises. UnicodeError: sqlite3 decodes the names of a damaged schema
+for its message, and fails. RuntimeError: a home folder that is unknown."""
 Stored = tuple[str, MoleculeArrays, Float64[np.ndarray, " feature"]]
 """The canonical SMILES, atoms and bonds, and the descriptors of a molecule."""
 
@@ -41,7 +43,7 @@ class FeatureCache:
 
     def __init__(self, path: Path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        # Molecules may be confidential: others than the user read nothing.
+        # Molecules may be confidential: only the user may read the file.
         path.touch(mode=0o600)
         self.connection = sqlite3.connect(path, timeout=1.0)
         application, version, pages, free_pages, page_size = (
@@ -59,7 +61,7 @@ class FeatureCache:
             self.connection.execute("CREATE TABLE IF NOT EXISTS molecules (key BLOB PRIMARY KEY, content BLOB)")
 
     def read(self, smiles: Sequence[str]) -> dict[str, Stored]:
-        """The cached features of some molecules."""
+        """The cached features of some molecules; raises one of `CACHE_ERRORS` where the file is damaged."""
         text_of_key = {_key(text): text for text in smiles}
         question_marks = ", ".join("?" * len(text_of_key))
         query = f"SELECT key, content FROM molecules WHERE key IN ({question_marks})"
@@ -69,7 +71,7 @@ class FeatureCache:
         return {text: stored for text, stored in features.items() if stored is not None}
 
     def write(self, molecules: dict[str, Stored]) -> None:
-        """Adds some molecules."""
+        """Adds some molecules; raises one of `CACHE_ERRORS` where the file is damaged or cannot be written."""
         rows = [(_key(text), _packed(*stored)) for text, stored in molecules.items()]
         with self.connection:
             self.connection.executemany("INSERT OR REPLACE INTO molecules VALUES (?, ?)", rows)
@@ -86,7 +88,7 @@ def feature_cache() -> Iterator[FeatureCache | None]:
     try:
         default_folder = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "edgewise"
         cache = FeatureCache(Path(folder or default_folder).expanduser() / "edgewise-molecules.sqlite")
-    except UNUSABLE:
+    except CACHE_ERRORS:
         yield None
         return
 
