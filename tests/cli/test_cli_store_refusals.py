@@ -46,7 +46,7 @@ def assert_as_tables(folder, **roles):
     columns, source = columns_of(missing="impute", **roles), GraphSource(edges=str(folder / "edges.csv"))
     data = read_store(str(folder / "store"), columns)
     rows = read_nodes([str(folder / "nodes.csv")], columns, source).rows
-    lost = len(rows.lost_edges)
+    lost = len(rows.rejected_edges)
     assert data.rows.status == rows.status
     assert data.rows.rejected == rows.rejected[: len(rows.rejected) - lost]
     np.testing.assert_array_equal(data.rows.targets, rows.targets)

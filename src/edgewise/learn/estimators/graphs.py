@@ -46,7 +46,7 @@ def prediction_data(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> Grap
     missing = trained.columns.missing
     return graphs_from_arrays(
         graphs_of(inputs.X, inputs.names.get("features", ()), missing, len(trained.encoder.scales.edge.mean)),
-        conditions=graph_features_of(inputs.X, inputs.extra.get("graph_features")),
+        graph_features=graph_features_of(inputs.X, inputs.extra.get("graph_features")),
         need_roots=trained.encoder.whole.needs_roots,
         missing=missing,
     )

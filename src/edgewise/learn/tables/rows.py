@@ -79,7 +79,7 @@ class Rows:
     """Rows that cannot be used, in file order, each once; then those of a table of edges."""
     contents: Contents
     """What the rows hold."""
-    lost_edges: Sequence[Rejection] = ()
+    rejected_edges: Sequence[Rejection] = ()
     """Those of `rejected` that cannot be read as an edge; none for rows without edges."""
     notes: tuple[str, ...] = ()
     """Notes about the targets, one line each: the task type and why, similar labels."""

@@ -185,7 +185,7 @@ def predict_rows(trained: FittedTable, data: Data, request: PredictRequest, tall
     num_filled = sum(FILLED in status for status in statuses)
     # Molecules that are doubtful have a note of their own, by how they were placed.
     doubtful = 0 if tally.conformers else num_doubtful(statuses, data.rows.status)
-    is_lost = bool(data.rows.lost_edges)
+    is_lost = bool(data.rows.rejected_edges)
     return PredictedChunk(
         data.rows.cells.as_written,
         added,

@@ -325,7 +325,7 @@ def explainable_by_name(
         trained = load(folder)
         with files_of(folder, files, call) as config:
             data = read(trained, declared.of(config, "config.toml"))
-        list_left_out(data.rows.lost_edges)
+        list_left_out(data.rows.rejected_edges)
         return RowsByName(trained, data, row_noun, names(data), find)
 
     return ExplainableTask(

@@ -27,7 +27,7 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     """What was read and rejected, how it was split, and which rows calibrate the intervals, in a few lines."""
     table, splits = prepared.data.rows, prepared.splits
     row = table.contents.counted_noun
-    edges = [] if table.contents.noun == "edges" else table.lost_edges
+    edges = [] if table.contents.noun == "edges" else table.rejected_edges
     rejected = plural(len(table.rejected) - len(edges), row) + (f" and {plural(len(edges), 'edge')}" if edges else "")
     lines = [
         f"{table.source}: {plural(len(table), row)}, "

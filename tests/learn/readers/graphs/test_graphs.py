@@ -134,9 +134,9 @@ def test_a_table_of_graphs(read, tmp_path):
     assert list(table.rows.cells.frame["mol"]) == ["h", "g", "k", "m"]
     assert (table.offsets.tolist(), table.features[:, 0].tolist()) == ([0, 1, 3, 3, 3], [2, 1, 3])
     assert table.edges.senders.tolist() == [1, 2]
-    assert table.conditions[:2].tolist() == [[300], [310]]
+    assert table.graph_features[:2].tolist() == [[300], [310]]
     assert table.rows.status[2:] == [f"mol: no node of {tmp_path}/nodes.csv belongs to it"] * 2
-    assert table.num_strays == 2
+    assert table.num_unassigned_nodes == 2
     with pytest.raises(DataError, match=r"graphs.csv, line 4, column 'mol': the graph 'h' is also in line 2"):
         read(nodes, edges, graphs.replace("k,2.5", "h,2.5"))
     with pytest.raises(DataError, match="no column 'heat'"):
@@ -148,7 +148,7 @@ def test_a_table_of_graphs(read, tmp_path):
 def test_numbers_of_graphs_that_nodes_say(read):
     nodes = "mol,id,y,heat\ng,0,0.5,300\ng,1,,300\nh,0,1.5,310\nh,1,,320\nk,0,2.5,\n"
     table = read(nodes, "mol,s,r\ng,0,1\n", graph_feature_columns=("heat",))
-    assert table.conditions[0].tolist() == [300]
+    assert table.graph_features[0].tolist() == [300]
     assert table.rows.status[1] == "heat: the graph has '310' in line 4 and '320' in line 5"
     assert table.rows.status[2] == "heat: empty cell, expected a number"
 
@@ -202,10 +202,10 @@ def graph_of(num_nodes, *pairs, **more):
 
 def test_graphs_from_arrays():
     graphs = [graph_of(3, (0, 1), (2, 1)), graph_of(1), graph_of(2, (1, 0))]
-    table = graphs_from_arrays(graphs, [0.5, 1.5, 2.5], groups=["a", "b", "a"], conditions=[[1], [2], [3]])
+    table = graphs_from_arrays(graphs, [0.5, 1.5, 2.5], groups=["a", "b", "a"], graph_features=[[1], [2], [3]])
     assert (table.offsets.tolist(), table.edge_offsets.tolist()) == ([0, 3, 4, 6], [0, 2, 2, 3])
     assert table.edges.senders.tolist() == [0, 2, 5], "edges are taken as they are"
-    assert table.conditions.tolist() == [[1], [2], [3]]
+    assert table.graph_features.tolist() == [[1], [2], [3]]
     same = graphs_from_arrays([*graphs, graph_of(2, (1, 0)), graph_of(2, (0, 1))])
     assert same.rows.num_distinct == 4, "the same nodes and edges wherever they stand; the way of an edge counts"
     for wrong, message in [

@@ -26,7 +26,7 @@ class EdgeData:
     """The edges of one graph; an edge without a target carries messages, and is not learned from."""
 
     rows: Rows
-    """A row for each edge. Rows that cannot be read are `lost_edges`; for training, also those without a target."""
+    """A row for each edge. Rows that cannot be read are `rejected_edges`; for training, also those without a target."""
     names: tuple[str, ...]
     """The names of the nodes."""
     nodes: NodeFeatures
@@ -137,7 +137,7 @@ def read_edge_data(
         may_lack_targets=True,
     )
     columns = replace(columns, target_columns=node_columns.target_columns, task_type=rows.columns.task_type)
-    rows = replace(rows, columns=columns, lost_edges=rows.rejected)
+    rows = replace(rows, columns=columns, rejected_edges=rows.rejected)
 
     return _table(rows, names, features, edges, edge_of_row, categories)
 

@@ -61,7 +61,7 @@ class EdgeList:
     """The words of each column of categories."""
     columns: tuple[str, ...] = ()
     """The columns of the table that hold the ends."""
-    lost: Int64[np.ndarray, " lost two"] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    rejected_ends: Int64[np.ndarray, " rejected two"] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     """The two nodes of each row in `rejected`, −1 for one that it does not name."""
 
     def __len__(self) -> int:
@@ -154,7 +154,7 @@ class EdgeList:
             splits=self.splits,
             categories=self.categories,
             columns=self.columns,
-            lost=self.lost,
+            rejected_ends=self.rejected_ends,
         )
 
 
@@ -236,8 +236,8 @@ def read_edges(
         advice = "fix the row, or drop --strict to skip it" if strict else "none of the rows is an edge"
         raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")
 
-    lost_rows = np.array(sorted(problems.first), dtype=np.int64)
-    lines, lost = cells.lines, np.stack([side[lost_rows] for side in node_rows], axis=1)
+    rejected_rows = np.array(sorted(problems.first), dtype=np.int64)
+    lines, rejected_ends = cells.lines, np.stack([side[rejected_rows] for side in node_rows], axis=1)
     if listed:
         is_usable = np.ones(len(frame), dtype=bool)
         is_usable[list(problems.first)] = False
@@ -266,7 +266,7 @@ def read_edges(
         splits=splits,
         lines=lines,
         categories=categories,
-        lost=lost,
+        rejected_ends=rejected_ends,
     )
 
 

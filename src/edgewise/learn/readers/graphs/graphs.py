@@ -48,18 +48,18 @@ class GraphData:
     """Nodes of graph g are `offsets[g]:offsets[g + 1]`."""
     edges: EdgeList
     """Edges within the graphs, graph after graph, nodes counted over all of them."""
-    conditions: Float64[np.ndarray, " row condition"]
+    graph_features: Float64[np.ndarray, " row graph_feature"]
     """Features of each graph as a whole; NaN where unreadable."""
     categories: Categories
-    """The words of each column of categories, in the order of their features."""
+    """The categories of each column of them, in the order of their features."""
     trees: Trees | None
     """The root of each graph; None where roots are not needed."""
-    num_strays: int
-    """Nodes that are passed over: the table of graphs does not name their graph."""
-    mirrored_of: Int64[np.ndarray, " mirrored"]
+    num_unassigned_nodes: int
+    """Nodes that are skipped: the table of graphs does not name their graph."""
+    graph_of_mirrored_edge: Int64[np.ndarray, " mirrored"]
     """The graph of each edge that was added, because the other way was missing."""
-    lacks_edges: Bool[np.ndarray, " row"]
-    """Whether each graph has unreadable rows in the table of edges."""
+    has_unreadable_edges: Bool[np.ndarray, " row"]
+    """Whether some rows of each graph in the table of edges could not be read."""
     has_degrees: bool = False
     """Whether nodes lack features, so that their features are in- and out-degrees."""
 
@@ -77,7 +77,7 @@ class GraphData:
     def usable_edges(self) -> EdgeList:
         """The edges of graphs that can be used, nodes counted as in `edges`."""
         is_usable = self.rows.usable[self.graph_of_edge]
-        num_mirrored = int(self.rows.usable[self.mirrored_of].sum())
+        num_mirrored = int(self.rows.usable[self.graph_of_mirrored_edge].sum())
         return replace(self.edges.taken(np.flatnonzero(is_usable)), num_mirrored=num_mirrored)
 
     @property
@@ -85,7 +85,7 @@ class GraphData:
         """Edges of graph g are `edge_offsets[g]:edge_offsets[g + 1]`."""
         return offsets_of(np.bincount(self.graph_of_edge, minlength=len(self.rows)))
 
-    def nodes_of(self, row: int) -> tuple[str, ...]:
+    def node_names_of(self, row: int) -> tuple[str, ...]:
         """The names of the nodes of one graph."""
         return tuple(self.node_names[self.offsets[row] : self.offsets[row + 1]])
 
@@ -102,8 +102,8 @@ class _Graphs:
     offsets: np.ndarray
     edges: EdgeList
     categories: Categories
-    num_strays: int = 0
-    lacks_edges: np.ndarray | None = None
+    num_unassigned_nodes: int = 0
+    has_unreadable_edges: np.ndarray | None = None
 
 
 def read_graphs(
@@ -114,16 +114,16 @@ def read_graphs(
     need_roots: bool = False,
     strict: bool = False,
     need_targets: bool = True,
-    may_lack_edges: bool = False,
+    allow_no_edges: bool = False,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
 ) -> GraphData:
     """Read graphs: a table of their nodes, one of their edges, and perhaps one of the graphs themselves.
 
-    Names are unique within a graph where the table of edges has the column of graphs too, else all nodes. Where
-    nothing is known of the nodes, their features are the numbers of edges that come and go. A graph is rejected where
-    a feature of a node cannot be read, where two of its nodes disagree, or where its target is missing; an edge
-    that names no node is passed over and listed.
+    Names of nodes are unique within their graph where the table of edges has the column of graphs too, else within
+    the table. Nodes without features get their in- and out-degrees as features. A graph is rejected where a feature
+    of a node cannot be read, where its nodes disagree about its target or another column of the graph, or where its
+    target is missing; an edge that names no node is skipped and listed.
 
     Args:
         paths: one table of nodes.
@@ -132,9 +132,9 @@ def read_graphs(
         need_roots: reject graphs that are not trees, see `Trees`.
         strict: stop at the first row that cannot be used.
         need_targets: False reads graphs to predict.
-        may_lack_edges: whether the table of edges may be empty, or `none`.
-        categories, edge_categories: the words of nodes and edges that a trained model knows; by default those that
-            occur.
+        allow_no_edges: whether the table of edges may be empty, or `none`.
+        categories, edge_categories: the categories of nodes and edges that a trained model knows; by default those
+            that occur.
 
     Raises:
         DataError: a file cannot be used as a whole, names of nodes are not unique, an edge joins two graphs, or
@@ -148,76 +148,84 @@ def read_graphs(
     if need_targets and not columns.target_columns:
         raise SettingError("no --target-columns were given; name what is to be predicted for the graphs.")
 
-    cells = read_cells(paths[0])
-    if may_lack_edges and source.edges == NONE:
+    node_cells = read_cells(paths[0])
+    if allow_no_edges and source.edges == NONE:
         edge_cells = no_edges(source, columns.graph_column)
     else:
-        edge_cells = read_cells(source.edges, may_be_empty=may_lack_edges)
+        edge_cells = read_cells(source.edges, may_be_empty=allow_no_edges)
 
-    graphs = graph_of_rows(cells, columns.graph_column)
-    is_local = columns.graph_column in edge_cells.frame
+    graph_names = graph_of_rows(node_cells, columns.graph_column)
+    names_are_per_graph = columns.graph_column in edge_cells.frame
     remedy = f"names must differ, or the table of edges must have the column {columns.graph_column!r} too"
 
-    cells, columns, names = with_node_names(cells, columns, graphs if is_local else None, remedy)
+    node_cells, columns, names = with_node_names(
+        node_cells, columns, graph_names if names_are_per_graph else None, remedy
+    )
     if source.graphs is None:
-        rows, problems = cells_of_graphs(cells, graphs, columns, need_targets)
+        graph_cells, problems = cells_of_graphs(node_cells, graph_names, columns, need_targets)
     else:
-        rows, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
+        graph_cells, problems = read_graph_cells(source.graphs, columns, need_targets), Problems()
 
     if need_targets:
-        sources = dict.fromkeys((cells.source, rows.source))
-        check_columns(", ".join(sources), list(dict.fromkeys([*cells.frame, *rows.frame])), columns.ignore_columns)
-        columns = with_feature_columns(cells, columns, source.features)
+        sources = ", ".join(dict.fromkeys((node_cells.source, graph_cells.source)))
+        check_columns(sources, list(dict.fromkeys([*node_cells.frame, *graph_cells.frame])), columns.ignore_columns)
+        columns = with_feature_columns(node_cells, columns, source.features)
     features, unreadable, categories = features_of_nodes(
-        cells, columns, source.features, categories, may_be_empty=not need_targets
+        node_cells, columns, source.features, categories, may_be_empty=not need_targets
     )
 
     # Graph after graph; nodes of graphs that no row names come last, and are cut off.
-    number_of_graph = {name: row for row, name in enumerate(rows.frame[columns.graph_column])}
-    graph_of_node = NodeNames(list(number_of_graph)).places(graphs)
+    number_of_graph = {name: row for row, name in enumerate(graph_cells.frame[columns.graph_column])}
+    graph_of_node = NodeNames(list(number_of_graph)).places(graph_names)
     graph_of_node[graph_of_node < 0] = len(number_of_graph)
     order = np.argsort(graph_of_node, kind="stable")
     counts = np.bincount(graph_of_node, minlength=len(number_of_graph) + 1)
-    sorted_names, of_graph = np.array(names, dtype=object)[order], np.array(graphs, dtype=object)[order]
+    sorted_names, sorted_graph_names = (np.array(texts, dtype=object)[order] for texts in (names, graph_names))
     edges = read_edges(
         edge_cells,
-        NodeNames(sorted_names, of_graph if is_local else None),
+        NodeNames(sorted_names, sorted_graph_names if names_are_per_graph else None),
         paths[0],
         edge_columns=source.edge_columns,
         feature_columns=source.edge_feature_columns,
         category_columns=source.edge_category_columns,
         categories=edge_categories,
-        graph_column=columns.graph_column if is_local else None,
+        graph_column=columns.graph_column if names_are_per_graph else None,
         imputes=columns.imputes,
         strict=strict,
     )
-    _check_ends_share_graph(edge_cells, edges, of_graph)
-    edges = edges.taken(np.flatnonzero(edges.senders < len(cells.frame) - counts[-1]))
+    _check_ends_share_graph(edge_cells, edges, sorted_graph_names)
+    edges = edges.taken(np.flatnonzero(edges.senders < len(node_cells.frame) - counts[-1]))
 
     for row, (column, cell, reason) in sorted(unreadable.first.items()):
         if graph_of_node[row] < len(number_of_graph):
-            reason = f"the node {names[row]!r} in line {cells.lines[row]}: {reason}"
+            reason = f"the node {names[row]!r} in line {node_cells.lines[row]}: {reason}"
             problems.add(int(graph_of_node[row]), column, cell, reason)
 
     for row in np.flatnonzero(counts[:-1] == 0).tolist():
         problems.add(row, columns.graph_column, list(number_of_graph)[row], f"no node of {paths[0]} belongs to it")
     nodes = order[: len(order) - counts[-1]]
     graph_parts = _Graphs(
-        rows,
-        columns,
-        problems,
-        features.to_dense()[nodes],
-        [names[row] for row in nodes.tolist()],
-        offsets_of(counts[:-1]),
-        edges,
-        categories,
-        int(counts[-1]),
-        _lacks_edges(
-            edge_cells, edges, columns.graph_column if is_local else None, number_of_graph, offsets_of(counts)
+        cells=graph_cells,
+        columns=columns,
+        problems=problems,
+        features=features.to_dense()[nodes],
+        names=[names[row] for row in nodes.tolist()],
+        offsets=offsets_of(counts[:-1]),
+        edges=edges,
+        categories=categories,
+        num_unassigned_nodes=int(counts[-1]),
+        has_unreadable_edges=_graphs_with_unreadable_edges(
+            edge_cells,
+            edges,
+            columns.graph_column if names_are_per_graph else None,
+            number_of_graph,
+            offsets_of(counts),
         ),
     )
 
-    return _interpret(graph_parts, source.directed, need_roots, strict, need_targets)
+    return _build_graph_data(
+        graph_parts, is_directed=source.directed, need_roots=need_roots, strict=strict, need_targets=need_targets
+    )
 
 
 def graphs_from_arrays(
@@ -225,7 +233,7 @@ def graphs_from_arrays(
     targets: Values | None = None,
     weights: Values | None = None,
     groups: Values | None = None,
-    conditions: Values | None = None,
+    graph_features: Values | None = None,
     *,
     task_type: str = "regression",
     need_roots: bool = False,
@@ -238,7 +246,7 @@ def graphs_from_arrays(
         targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for graphs to predict.
         weights: `(row,)` numbers, zero or more.
         groups: `(row,)` labels.
-        conditions: `(row, condition)` numbers of each graph as a whole.
+        graph_features: `(row, graph_feature)` numbers of each graph as a whole.
         task_type, missing: as in `Columns`.
         need_roots: as in `read_graphs`.
 
@@ -250,7 +258,7 @@ def graphs_from_arrays(
         "target": targets,
         "weight": weights,
         "group": groups,
-        "number": conditions,
+        "number": graph_features,
     }
     cells, columns_of, others = cells_and_columns(arrays)
     columns = GraphColumns(
@@ -284,13 +292,31 @@ def graphs_from_arrays(
     edges = EdgeList(senders, receivers, np.concatenate([graph.edges.features for graph in graphs]))
     features = np.concatenate([graph.features for graph in graphs])
     names = [str(node) for graph in graphs for node in range(len(graph.features))]
-    graph_parts = _Graphs(cells, columns, problems, features, names, offsets, edges, {})
+    graph_parts = _Graphs(
+        cells=cells,
+        columns=columns,
+        problems=problems,
+        features=features,
+        names=names,
+        offsets=offsets,
+        edges=edges,
+        categories={},
+    )
 
-    return _interpret(graph_parts, True, need_roots, targets is not None, targets is not None)
+    # To train on graphs in memory, all must be usable; of those to predict, others stay without a prediction.
+    has_targets = targets is not None
+    return _build_graph_data(
+        graph_parts, is_directed=True, need_roots=need_roots, strict=has_targets, need_targets=has_targets
+    )
 
 
-def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool) -> GraphData:
-    """A graph is usable if its cells can be read and, where roots are needed, it is a tree."""
+def _build_graph_data(
+    graphs: _Graphs, *, is_directed: bool, need_roots: bool, strict: bool, need_targets: bool
+) -> GraphData:
+    """Checks the graphs, adds reverse edges and degree features, and builds the GraphData.
+
+    A graph is usable if its cells can be read and, where roots are needed, it is a tree.
+    """
     cells, columns, problems, edges = graphs.cells, graphs.columns, graphs.problems, graphs.edges
     columns = columns if need_targets else replace(columns, target_columns=())
     graph_of_node = np.repeat(np.arange(len(cells.frame)), np.diff(graphs.offsets))
@@ -301,22 +327,22 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         for row, reason in trees.reasons.items():
             problems.add(row, columns.graph_column, str(cells.frame[columns.graph_column].iloc[row]), reason)
 
-    mirrored_of = np.zeros(0, dtype=np.int64)
+    graph_of_mirrored_edge = np.zeros(0, dtype=np.int64)
     if not is_directed:
         edges = edges.both_ways(len(graph_of_node))
-        mirrored_of = graph_of_node[edges.senders[len(edges) - edges.num_mirrored :]]
+        graph_of_mirrored_edge = graph_of_node[edges.senders[len(edges) - edges.num_mirrored :]]
         edges = edges.taken(np.argsort(graph_of_node[edges.senders], kind="stable"))
 
-    conditions = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
-    for number, column in enumerate(columns.graph_feature_columns):
-        conditions[:, number] = read_numbers(cells.frame[column], column, problems, may_be_missing=columns.imputes)
+    graph_features = np.zeros((len(cells.frame), len(columns.graph_feature_columns)))
+    for index, column in enumerate(columns.graph_feature_columns):
+        graph_features[:, index] = read_numbers(cells.frame[column], column, problems, may_be_missing=columns.imputes)
     features = graphs.features
     if has_degrees := not features.shape[1]:
         features = edges.degrees(len(graph_of_node)).astype(np.float32)
 
-    contents = _contents(features, graphs.offsets, edges, graph_of_node, conditions)
+    contents = _contents(features, graphs.offsets, edges, graph_of_node, graph_features)
     rows = checked_rows(cells, columns, problems, contents, strict=strict, need_targets=need_targets)
-    rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], lost_edges=edges.rejected)
+    rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], rejected_edges=edges.rejected)
     return GraphData(
         rows=rows,
         columns=replace(columns, task_type=rows.columns.task_type),
@@ -324,56 +350,59 @@ def _interpret(graphs: _Graphs, is_directed: bool, need_roots: bool, strict: boo
         node_names=graphs.names,
         offsets=graphs.offsets,
         edges=edges,
-        conditions=conditions,
+        graph_features=graph_features,
         categories=graphs.categories,
         trees=trees,
-        num_strays=graphs.num_strays,
-        mirrored_of=mirrored_of,
+        num_unassigned_nodes=graphs.num_unassigned_nodes,
+        graph_of_mirrored_edge=graph_of_mirrored_edge,
         has_degrees=has_degrees,
-        lacks_edges=np.zeros(len(cells.frame), bool) if graphs.lacks_edges is None else graphs.lacks_edges,
+        has_unreadable_edges=np.zeros(len(cells.frame), bool)
+        if graphs.has_unreadable_edges is None
+        else graphs.has_unreadable_edges,
     )
 
 
 def _contents(
-    features: np.ndarray, offsets: np.ndarray, edges: EdgeList, graph_of_node: np.ndarray, conditions: np.ndarray
+    features: np.ndarray, offsets: np.ndarray, edges: EdgeList, graph_of_node: np.ndarray, graph_features: np.ndarray
 ) -> Contents:
-    """Graphs are the same where all numbers are, nodes and edges in the same order."""
+    """Hashes to find duplicate graphs: equal where all numbers are, with nodes and edges in the same order."""
     edge_offsets = offsets_of(np.bincount(graph_of_node[edges.senders], minlength=len(offsets) - 1))
 
     def digests(rows: np.ndarray) -> list[bytes]:
-        found = []
+        hashes = []
         for row in rows.tolist():
             nodes, links = slice(*offsets[row : row + 2]), slice(*edge_offsets[row : row + 2])
             ends = edges.senders[links] - offsets[row], edges.receivers[links] - offsets[row]
-            parts = (features[nodes], *ends, edges.features[links], conditions[row])
-            found.append(hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest())
-        return found
+            parts = (features[nodes], *ends, edges.features[links], graph_features[row])
+            hashes.append(hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest())
+        return hashes
 
     def keys(rows: np.ndarray) -> np.ndarray:
         return np.array([int.from_bytes(digest[:8], "big", signed=True) for digest in digests(rows)], np.int64)
 
     return Contents(
         noun="graphs",
+        # The text of a tuple, as all tables name the contents of a row.
         names=lambda rows: [str((digest,)) for digest in digests(rows)],
         keys=keys,
         counted_noun="graph",
     )
 
 
-def _lacks_edges(
+def _graphs_with_unreadable_edges(
     cells: Cells, edges: EdgeList, graph_column: str | None, number_of_graph: dict[str, int], offsets: np.ndarray
 ) -> Bool[np.ndarray, " graph"]:
-    """Which graphs have edges that cannot be read.
+    """Which graphs have rows in the table of edges that could not be read.
 
     Args:
         cells: the table of edges.
-        edges: those of it that can be read, and the nodes that the others name.
+        edges: those of it that can be read, and the endpoints of the rows that could not be read.
         graph_column: names the graph of an edge; None where its nodes do.
-        place: the number of each graph.
+        number_of_graph: the row of each graph by its name.
         offsets: the nodes of graph g are `offsets[g]:offsets[g + 1]`; behind them come those of no graph.
     """
     if graph_column is None:
-        numbers = np.searchsorted(offsets, edges.lost.ravel(), side="right") - 1
+        numbers = np.searchsorted(offsets, edges.rejected_ends.ravel(), side="right") - 1
     else:
         rows = np.searchsorted(cells.lines, [rejection.line for rejection in edges.rejected])
         named = stripped(cells.frame[graph_column].iloc[rows]).to_pylist()
@@ -382,9 +411,9 @@ def _lacks_edges(
     return np.isin(np.arange(len(number_of_graph)), numbers)
 
 
-def _check_ends_share_graph(cells: Cells, edges: EdgeList, graph_of_node: np.ndarray) -> None:
+def _check_ends_share_graph(cells: Cells, edges: EdgeList, graph_names: np.ndarray) -> None:
     """Raise a DataError unless both ends of every edge lie in one graph."""
-    graph_of_sender, graph_of_receiver = graph_of_node[edges.senders], graph_of_node[edges.receivers]
+    graph_of_sender, graph_of_receiver = graph_names[edges.senders], graph_names[edges.receivers]
     crossing = np.flatnonzero(graph_of_sender != graph_of_receiver)
     if len(crossing):
         assert edges.lines is not None

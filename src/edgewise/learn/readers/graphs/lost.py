@@ -28,8 +28,8 @@ def hops_to_lost(edges: EdgeList, num_nodes: int, reach: int, *, sees_all: bool 
         reach: how many hops away the nodes are that an output depends on.
         sees_all: whether each output depends on all edges.
     """
-    ends = edges.lost[(edges.lost >= 0) & (edges.lost < num_nodes)]
-    hops = np.full(num_nodes, ANYWHERE if sees_all and len(edges.lost) else NOWHERE)
+    ends = edges.rejected_ends[(edges.rejected_ends >= 0) & (edges.rejected_ends < num_nodes)]
+    hops = np.full(num_nodes, ANYWHERE if sees_all and len(edges.rejected_ends) else NOWHERE)
     hops[ends] = 0
     for hop in range(1, reach + 1 if len(ends) else 1):
         reached = edges.receivers[hops[edges.senders] == hop - 1]

@@ -118,7 +118,7 @@ class ReadOptions:
     """The same of edges."""
     fills_edges: bool | None = None
     """Whether numbers of edges may be missing, as NaN; by default as numbers of nodes may."""
-    may_lack_edges: bool = False
+    allow_no_edges: bool = False
     """Whether a table of edges may be empty, or `none`."""
     edge_splits_column: str | None = None
     """The column of the table of edges that `EdgeList.splits` is read from."""
@@ -224,7 +224,7 @@ def _interpret(graph: _Graph, is_directed: bool, options: ReadOptions) -> NodeDa
         need_targets=options.need_targets,
         may_lack_targets=True,
     )
-    rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], lost_edges=edges.rejected)
+    rows = replace(rows, rejected=[*rows.rejected, *edges.rejected], rejected_edges=edges.rejected)
     if graph.types is not None:
         features, edges, types = graph.types.resolve(features, edges, names, is_directed, rows.source)
         rows = replace(rows, status=graph.types.checked_status(rows.status))
@@ -293,7 +293,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
     """A graph in a table of nodes, one of edges, and perhaps a file of features."""
     check_file(path, TABLE_FILE)
     if source.edges is None:
-        or_none = f", or --edges {NONE} where they have none" if options.may_lack_edges else ""
+        or_none = f", or --edges {NONE} where they have none" if options.allow_no_edges else ""
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv{or_none}.")
 
     cells, columns, names = with_node_names(read_cells(path), columns)
@@ -331,7 +331,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         types = None if types is None else types.with_words(owning, categories)
 
     edges = read_edges(
-        no_edges(source) if options.may_lack_edges and source.edges == NONE else source.edges,
+        no_edges(source) if options.allow_no_edges and source.edges == NONE else source.edges,
         NodeNames(cells.frame[columns.node_column]),
         path,
         edge_columns=source.edge_columns,
@@ -342,7 +342,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         splits_column=options.edge_splits_column,
         imputes=columns.imputes if options.fills_edges is None else options.fills_edges,
         strict=options.strict,
-        may_be_empty=options.may_lack_edges,
+        may_be_empty=options.allow_no_edges,
     )
 
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})

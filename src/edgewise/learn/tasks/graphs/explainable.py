@@ -93,7 +93,7 @@ def graph_item(
     explained = Explained.of(
         trained, lambda number, member: member(batch, trace if number == 0 else None), target, label
     )
-    graph = ExplainedGraph(trained, name, data.nodes_of(row), batch, explained, trace)
+    graph = ExplainedGraph(trained, name, data.node_names_of(row), batch, explained, trace)
     return Explainable(
         num_units=count,
         about=ABOUT if batch.supervision.nodes is None else ABOUT_TREES,

@@ -94,7 +94,7 @@ class GraphsEncoder:
     def reading(self) -> JsonObject:
         """How graphs to predict are read: without targets, with the words that the model knows."""
         words = {"categories": self.categories, "edge_categories": self.edge_categories}
-        return {"need_roots": self.whole.needs_roots, "need_targets": False, "may_lack_edges": True, **words}
+        return {"need_roots": self.whole.needs_roots, "need_targets": False, "allow_no_edges": True, **words}
 
     def new_network(self, output: Targets) -> GraphModel:
         """Layers over the edges, and a readout over the nodes of each graph."""
@@ -110,7 +110,7 @@ class GraphsEncoder:
         columns = {
             "nodes": (node_features(data, adds_degrees=self.adds_degrees), scales.node),
             "edges": (edges.features, scales.edge),
-            "graphs": (data.conditions, scales.graph),
+            "graphs": (data.graph_features, scales.graph),
         }
         for what, (values, scaler) in columns.items():
             if values.shape[1] != len(scaler.mean):
@@ -173,7 +173,7 @@ class GraphsEncoder:
 
     def statuses(self, data: GraphData) -> list[str]:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
-        status = with_lost(data.rows.status, np.where(data.lacks_edges, 0, NOWHERE), "the graph")
+        status = with_lost(data.rows.status, np.where(data.has_unreadable_edges, 0, NOWHERE), "the graph")
         suffixes = {"node": " of a node", "edge": " of an edge", "graph": ""}
         tables = [
             (values, graph_of_line, [f"{name}{suffixes[whose]}" for name in names])
@@ -187,11 +187,11 @@ class GraphsEncoder:
         graph_of_node = np.repeat(rows, data.num_nodes)
         node_names = names_of_features(columns.descriptors_columns, data.features.shape[1], self.categories)
         edge_names = names_of_features(self.graph.edge_feature_columns, edges.shape[1], self.edge_categories)
-        graph_names = names_of_features(columns.graph_feature_columns, data.conditions.shape[1], {})
+        graph_names = names_of_features(columns.graph_feature_columns, data.graph_features.shape[1], {})
         return [
             (data.features, graph_of_node, node_names, "node"),
             (edges, data.graph_of_edge, edge_names, "edge"),
-            (data.conditions, rows, graph_names, "graph"),
+            (data.graph_features, rows, graph_names, "graph"),
         ]
 
     def check(self, output: Targets) -> None:
@@ -235,7 +235,7 @@ def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple
     scales = GraphScalers(
         node,
         scale_of_edges(data.edges.features, edges),
-        ColumnScaler.fit(data.conditions, rows, data.rows.cell_names(rows, columns.graph_feature_columns)),
+        ColumnScaler.fit(data.graph_features, rows, data.rows.cell_names(rows, columns.graph_feature_columns)),
         scale_of_walks(data, settings.model.random_walk_positions, nodes),
     )
     output = targets_of(data.rows, rows, columns)
@@ -321,7 +321,7 @@ def notes(prepared: Prepared) -> list[str]:
     counts = [
         (num_single, "graph has one node", "graphs have one node"),
         (num_empty, "graph has no edge", "graphs have no edge"),
-        (data.num_strays, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
+        (data.num_unassigned_nodes, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
     ]
     lines += note_of_edges(edges.features.shape[1], settings.model)
     lines += edges.notes(num_nodes, edges.num_repeated(len(data.features)))
@@ -361,7 +361,7 @@ def summaries(data: GraphData, training: np.ndarray) -> np.ndarray:
         sums = np.zeros((len(data.rows), features.shape[1]))
         np.add.at(sums, of_graph, features)
         parts += [sums, sums / sizes]
-    return finite_features(np.concatenate([*parts, data.conditions], axis=1), training)
+    return finite_features(np.concatenate([*parts, data.graph_features], axis=1), training)
 
 
 def note_of_depth(model: NodeSettings, depth: int) -> str:

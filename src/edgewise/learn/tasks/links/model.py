@@ -214,7 +214,7 @@ class LinkEncoder:
     def reading(self) -> JsonObject:
         """How another graph is read, with the categories that the model knows."""
         fills_edges = bool(self.edge_imputer.median)
-        return {**self.on_graph.known_words, "may_lack_edges": True, "fills_edges": fills_edges}
+        return {**self.on_graph.known_words, "allow_no_edges": True, "fills_edges": fills_edges}
 
     def new_network(self, output: LinkOutput) -> LinkModel:
         """Layers that give nodes their vectors, and a score of two vectors."""

@@ -110,7 +110,7 @@ class NodeEncoder:
         """How a graph to predict is read, with the types and words that the model knows."""
         types = {"with_types": self.types is not None, "model_types": self.types}
         fills_edges = bool(self.edge_imputer.median)
-        return {**types, "may_lack_edges": True, "fills_edges": fills_edges, **self.on_graph.known_words}
+        return {**types, "allow_no_edges": True, "fills_edges": fills_edges, **self.on_graph.known_words}
 
     def new_network(self, output: Targets) -> NodeModel:
         """Layers over the graph."""
