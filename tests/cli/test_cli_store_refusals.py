@@ -308,7 +308,7 @@ def test_names_of_groups_must_be_exact(tables):
         "\n".join([lines[0] + ",group", *(f"{line},{2**24 + place}" for place, line in enumerate(lines[1:]))])
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("edgewise.learn.readers.store.nodes.MAX_WORDS", 4)
+        patch.setattr("edgewise.learn.readers.store.nodes.MAX_CATEGORIES", 4)
         assert prepare(tables) == 0
     with pytest.raises(DataError, match="'group' is stored as a feature in float32, where numbers from 16,777,216 on"):
         read_store(str(tables / "store"), columns_of(target_columns=("y",), group_column="group"))

@@ -87,8 +87,8 @@ class LostColumnsError(Exception):
         self.columns = columns
 
 
-class SingleColumns:
-    """Reads columns that are kept in single precision: cells are bad as `parse_columns` finds them in a whole table.
+class Float32Columns:
+    """Reads columns that are stored as float32: cells are bad as `parse_columns` finds them in a whole table.
 
     Args:
         lost: columns that are known to be too small.
@@ -109,12 +109,15 @@ class SingleColumns:
             raise LostColumnsError(lost)
 
 
-def in_single(write: Callable[[SingleColumns], Written]) -> Written:
-    """What `write` returns, which checks the columns at its end; it is called again where some are too small."""
+def with_float32_columns(write: Callable[[Float32Columns], Written]) -> Written:
+    """What `write` returns, which reads a table to its end, and calls `check` there.
+
+    Only then is it known that all numbers of a column are too small for float32; it is called again with these named.
+    """
     try:
-        return write(SingleColumns())
+        return write(Float32Columns())
     except LostColumnsError as error:
-        return write(SingleColumns(error.columns))
+        return write(Float32Columns(error.columns))
 
 
 class LineRuns:

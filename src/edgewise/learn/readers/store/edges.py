@@ -14,11 +14,11 @@ from edgewise.learn.readers.graphs.ends import ends_of
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store.layout import FileRecord, GraphStore, Manifest
 from edgewise.learn.readers.store.names import NumberIndex, TextJoin
-from edgewise.learn.readers.store.nodes import MAX_LISTED, MAX_NAMED_WORDS, NodeArrays, Rejections, Words
+from edgewise.learn.readers.store.nodes import MAX_LISTED, CategoryEncoder, NodeArrays, Rejections
 from edgewise.learn.readers.store.sort import Key, read_pieces, sorted_blocks
 from edgewise.learn.tables.cell import is_missing, pa, read_number, texts_of
 from edgewise.learn.tables.read import check_columns
-from edgewise.learn.tables.stream import Chunk, LineRuns, SingleColumns, TableStream, in_single
+from edgewise.learn.tables.stream import Chunk, Float32Columns, LineRuns, TableStream, with_float32_columns
 from edgewise.neighborhood.index import one_way
 from edgewise.neighborhood.plan import INT32_LIMIT
 
@@ -49,13 +49,13 @@ class EdgeColumns:
 
         self.ends = ends
         self.features = list(source.edge_feature_columns)
-        self.words = [Words(name, MAX_NAMED_WORDS, True) for name in source.edge_category_columns]
+        self.encoders = [CategoryEncoder(name, has_role=True) for name in source.edge_category_columns]
         self.type = source.edge_type_column
         if self.type is not None:
-            self.words.append(Words(self.type, MAX_NAMED_WORDS, True))
+            self.encoders.append(CategoryEncoder(self.type, has_role=True))
 
         self.time, self.imputes = time, imputes
-        named = [*ends, *self.features, *(words.name for words in self.words), *([time] if time else [])]
+        named = [*ends, *self.features, *(encoder.name for encoder in self.encoders), *([time] if time else [])]
         self.all = list(dict.fromkeys(named))  # one column may be a word and the time
         check_columns(table.name, table.columns, self.all)
 
@@ -68,7 +68,7 @@ class EdgeColumns:
             ("place", "<i8"),
         ]
         fields += [("features", "<f4", (len(self.features),))] if self.features else []
-        fields += [("words", "<i4", (len(self.words),))] if self.words else []
+        fields += [("words", "<i4", (len(self.encoders),))] if self.encoders else []
         fields += [("time", "<f8")] if self.time else []
         return np.dtype(fields)
 
@@ -77,7 +77,7 @@ class EdgeColumns:
         return {
             "edge_columns": list(self.ends),
             "edge_features": self.features,
-            "edge_words": {words.name: list(words.codes) for words in self.words},
+            "edge_words": {encoder.name: list(encoder.categories) for encoder in self.encoders},
             "edge_type_column": self.type,
             "edge_time_column": self.time,
         }
@@ -92,7 +92,9 @@ def write_records(
     Raises:
         DataError: two nodes have one name, or no row is an edge.
     """
-    return in_single(lambda single: _write_records(table, columns, nodes, path, scratch, limit, single))
+    return with_float32_columns(
+        lambda float32_columns: _write_records(table, columns, nodes, path, scratch, limit, float32_columns)
+    )
 
 
 def _write_records(
@@ -102,7 +104,7 @@ def _write_records(
     path: Path,
     scratch: Scratch,
     limit: int,
-    single: SingleColumns,
+    float32_columns: Float32Columns,
 ) -> Manifest:
     rejected, dtype, places = Rejections(), columns.record(nodes.num_nodes), LineRuns()
     lookup, lost = index_of(nodes, scratch), mapped_array((nodes.num_nodes,), np.bool_, scratch.folder)
@@ -114,7 +116,7 @@ def _write_records(
         raw = exits.enter_context(scratch.files(1))[0] if joins_texts else exits.enter_context(FileWriter(path))
         for chunk in table.chunks(columns.all):
             places.add(chunk)
-            records = _records(chunk, columns, dtype, rejected, single)
+            records = _records(chunk, columns, dtype, rejected, float32_columns)
             lacks_numbers |= bool(columns.features) and bool(np.isnan(records["features"]).any())
             if isinstance(lookup, TextJoin):
                 for side, column in enumerate(columns.ends):
@@ -128,7 +130,7 @@ def _write_records(
             total = chunk.first + chunk.num_rows
             current.done = total
 
-    single.check()
+    float32_columns.check()
     if isinstance(lookup, TextJoin):
         matches, unknown = lookup.results(2 * total, limit, nodes.manifest["source"])
         listed = {row for row, *_ in rejected.first}
@@ -177,7 +179,7 @@ def _incomplete(path: Path | None, dtype: np.dtype, columns: EdgeColumns, places
 
 
 def _records(
-    chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections, single: SingleColumns
+    chunk: Chunk, columns: EdgeColumns, dtype: np.dtype, rejected: Rejections, float32_columns: Float32Columns
 ) -> np.ndarray:
     """The records of some rows without their ends; the sender of one that cannot be read is `UNREAD`. A feature may be
     NaN, where it is missing and a model fills it."""
@@ -188,7 +190,7 @@ def _records(
     numbers = [(("features", index), name) for index, name in enumerate(columns.features)]
     for target, name in [*numbers, *([("time", columns.time)] if columns.time else [])]:
         if isinstance(target, tuple):
-            values, bad = single.numbers(chunk, str(name))
+            values, bad = float32_columns.numbers(chunk, str(name))
             records["features"][:, target[1]] = values
         else:
             records["time"], bad = chunk.numbers(str(name))
@@ -199,16 +201,16 @@ def _records(
                 rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (str(name), cell, reason))
             is_usable[row] = False
 
-    for index, words in enumerate(columns.words):
-        texts = chunk.texts(words.name)
-        codes = words.of(texts, chunk.file)
+    for index, encoder in enumerate(columns.encoders):
+        texts = chunk.texts(encoder.name)
+        codes = encoder.encode(texts, chunk.file)
         assert codes is not None
         records["words"][:, index] = codes
-        if "" in words.codes:
-            reason = "the edge lacks a type" if words.name == columns.type else "the cell is empty"
-            for row in np.flatnonzero(codes == words.codes[""]).tolist():
+        if "" in encoder.categories:
+            reason = "the edge lacks a type" if encoder.name == columns.type else "the cell is empty"
+            for row in np.flatnonzero(codes == encoder.categories[""]).tolist():
                 if is_usable[row]:
-                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (words.name, "", reason))
+                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (encoder.name, "", reason))
                 is_usable[row] = False
 
     records["sender"][~is_usable] = UNREAD
@@ -390,8 +392,8 @@ def write_incoming(
             if columns.features:
                 shape = size, len(columns.features)
                 files[f"{name}_features"] = arrays.file(f"{name}_features", np.float32, shape)
-            if columns.words:
-                files[f"{name}_words"] = arrays.file(f"{name}_words", np.int32, (size, len(columns.words)))
+            if columns.encoders:
+                files[f"{name}_words"] = arrays.file(f"{name}_words", np.int32, (size, len(columns.encoders)))
             if columns.time:
                 files[f"{name}_times"] = arrays.file(f"{name}_times", np.float64, (size,))
 

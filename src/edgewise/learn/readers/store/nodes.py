@@ -28,10 +28,12 @@ from edgewise.learn.tables.cell import is_missing, is_numeric, joined, pa, text_
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.magnitude import LARGEST
 from edgewise.learn.tables.read import check_columns
-from edgewise.learn.tables.stream import Chunk, LineRuns, SingleColumns, TableStream, in_single
+from edgewise.learn.tables.stream import Chunk, Float32Columns, LineRuns, TableStream, with_float32_columns
 
-MAX_WORDS, MAX_NAMED_WORDS = 2**12, 2**20
-"""Different cells of a column that is kept as words: of one without a role, and of one that is named."""
+MAX_CATEGORIES = 2**12
+"""Different cells of a column without a role; one with more is not kept."""
+MAX_CATEGORIES_WITH_ROLE = 2**20
+"""Different cells of a column that a flag names, such as a target; one with more is refused."""
 MAX_LISTED = 10_000
 """Cells that cannot be read that are listed; their rows are all counted."""
 Cell: TypeAlias = tuple[str, str, str]
@@ -55,37 +57,39 @@ class Rejections:
         return {"count": self.count, "first": sorted(self.first)}
 
 
-class Words:
-    """A column of categories: the code of each word."""
+class CategoryEncoder:
+    """Encodes a column of categories: `categories` has the code of each, in the order in which they come."""
 
-    def __init__(self, name: str, limit: int, is_named: bool):
-        self.name, self.limit, self.is_named = name, limit, is_named
-        self.codes: dict[str, int] = {}
+    def __init__(self, name: str, *, has_role: bool):
+        self.name, self.has_role = name, has_role
+        self.limit = MAX_CATEGORIES_WITH_ROLE if has_role else MAX_CATEGORIES
+        self.categories: dict[str, int] = {}
+        self.is_dropped = False
 
-    def of(self, texts: "pa.ChunkedArray", source: str) -> np.ndarray | None:
+    def encode(self, texts: "pa.ChunkedArray", source: str) -> np.ndarray | None:
         """The codes of cells, int32; None where the column has too many different ones."""
         encoded = joined(texts).dictionary_encode()
-        words = encoded.dictionary.to_pylist()
-        if len(self.codes) + len(words) > self.limit and len({*self.codes, *words}) > self.limit:
-            if self.is_named:
+        cells = encoded.dictionary.to_pylist()
+        if len(self.categories) + len(cells) > self.limit and len({*self.categories, *cells}) > self.limit:
+            if self.has_role:
                 raise DataError(
                     f"{source}, column {self.name!r}: more than {self.limit:,} different cells; name it in "
                     "--ignore-columns, or bring the values together."
                 )
             return None
-        codes = np.array([self.codes.setdefault(word, len(self.codes)) for word in words], dtype=np.int32)
-        return codes[encoded.indices.to_numpy()] if len(words) else np.zeros(0, np.int32)
+        codes = np.array([self.categories.setdefault(cell, len(self.categories)) for cell in cells], dtype=np.int32)
+        return codes[encoded.indices.to_numpy()] if len(cells) else np.zeros(0, np.int32)
 
 
 @dataclass
 class Roles:
     """The role of each column of the table of nodes."""
 
-    names: str | None
-    """The names of nodes; None for the numbers of rows."""
-    features: list[str] = field(default_factory=list)
+    name_column: str | None
+    """The column with the names of nodes; None where these are the numbers of rows."""
+    feature_names: list[str] = field(default_factory=list)
     """Numbers of the matrix of features."""
-    words: list[Words] = field(default_factory=list)
+    encoders: list[CategoryEncoder] = field(default_factory=list)
     """Columns that are kept by their different cells."""
     numbers: list[str] = field(default_factory=list)
     """Named columns that are kept as numbers."""
@@ -93,11 +97,11 @@ class Roles:
     @classmethod
     def of(cls, table: TableStream, columns: Columns) -> "Roles":
         """The roles of the columns, guessed from the first rows where they are not given."""
-        names: str | None = columns.node_column
-        if names == AUTO:
-            names = next((name for name in NAMES if name in table.columns), None)
-        elif names == NUMBERS and names not in table.columns:
-            names = None
+        name_column: str | None = columns.node_column
+        if name_column == AUTO:
+            name_column = next((name for name in NAMES if name in table.columns), None)
+        elif name_column == NUMBERS and name_column not in table.columns:
+            name_column = None
 
         roles = {
             role: columns_of_role
@@ -107,9 +111,9 @@ class Roles:
         kept = [
             name for role, columns_of_role in roles.items() if role != "descriptors_columns" for name in columns_of_role
         ]
-        wanted = (*([names] if names else []), *kept, *columns.descriptors_columns)
+        wanted = (*([name_column] if name_column else []), *kept, *columns.descriptors_columns)
         check_columns(table.name, table.columns, (*wanted, *columns.ignore_columns))
-        assigned = cls(names, list(columns.descriptors_columns))
+        assigned = cls(name_column, list(columns.descriptors_columns))
         left = [name for name in table.columns if name not in (*wanted, *columns.ignore_columns)]
 
         head = next(table.chunks([*kept, *left]), None) if kept or left else None
@@ -120,29 +124,30 @@ class Roles:
                 if content == "fractions" and name not in columns.category_columns:
                     assigned.numbers.append(name)
                 else:
-                    assigned.words.append(Words(name, MAX_NAMED_WORDS, True))
+                    assigned.encoders.append(CategoryEncoder(name, has_role=True))
                 continue
-            if content != "words" and not columns.descriptors_columns:
-                assigned.features.append(name)
+            if content != "text" and not columns.descriptors_columns:
+                assigned.feature_names.append(name)
             if content != "fractions":
-                assigned.words.append(Words(name, MAX_WORDS, False))
+                assigned.encoders.append(CategoryEncoder(name, has_role=False))
 
         return assigned
 
     @property
     def all(self) -> list[str]:
         """The columns that are read."""
-        words = [word_column.name for word_column in self.words]
-        return list(dict.fromkeys([*([self.names] if self.names else []), *self.features, *words, *self.numbers]))
+        names = [self.name_column] if self.name_column else []
+        categories = [encoder.name for encoder in self.encoders]
+        return list(dict.fromkeys([*names, *self.feature_names, *categories, *self.numbers]))
 
 
 def kind_of(chunk: Chunk, column: str) -> str:
-    """The content of most cells of a column: whole numbers, fractions or words."""
+    """The content of most cells of a column: whole numbers, fractions or text."""
     values, bad = chunk.numbers(column)
     present = values[~np.isnan(values)]
-    num_words = 0 if is_numeric(chunk.columns[column].type) else sum(not is_missing(cell) for cell, _ in bad.values())
-    if num_words > len(present) or not len(present):
-        return "words"
+    num_texts = 0 if is_numeric(chunk.columns[column].type) else sum(not is_missing(cell) for cell, _ in bad.values())
+    if num_texts > len(present) or not len(present):
+        return "text"
     return "whole" if bool((present == np.floor(present)).all()) else "fractions"
 
 
@@ -172,6 +177,22 @@ class NodeArrays:
         return {"name": f"{name}.bin", "dtype": np.dtype(dtype).name, "shape": tuple(shape), "sha256": sha256}
 
 
+class _FeatureStatistics:
+    """What is counted of the numbers of each feature."""
+
+    def __init__(self, num_features: int) -> None:
+        self.num_nonzero, self.min_nonzero = np.zeros(num_features, np.int64), np.full(num_features, np.inf)
+        self.is_empty = np.ones(num_features, bool)
+
+    def add(self, values: np.ndarray) -> None:
+        """Adds some nodes, `(node, feature)`, NaN where a cell is empty or cannot be read."""
+        is_nonzero = (values != 0) & ~np.isnan(values)
+        self.num_nonzero += np.count_nonzero(is_nonzero, axis=0)
+        smallest = np.where(is_nonzero, values, np.inf).min(axis=0, initial=np.inf)
+        self.min_nonzero = np.minimum(self.min_nonzero, smallest)
+        self.is_empty &= np.isnan(values).all(axis=0)
+
+
 class NotNumbersError(Exception):
     """A name of a node is not a whole number, though those before it are."""
 
@@ -183,14 +204,14 @@ def write_nodes(table: TableStream, columns: Columns, folder: Path, dtype: str) 
         DataError: the table cannot be used: a column is missing, it is empty, or the name of a node is.
     """
 
-    def write(single: SingleColumns, *, are_numbers: bool) -> Manifest:
+    def write(float32_columns: Float32Columns, *, are_numbers: bool) -> Manifest:
         roles = Roles.of(table, columns)
-        return _write(table, roles, folder, dtype, single, are_numbers=are_numbers, imputes=columns.imputes)
+        return _write(table, roles, folder, dtype, float32_columns, are_numbers=are_numbers, imputes=columns.imputes)
 
     try:
-        return in_single(partial(write, are_numbers=True))
+        return with_float32_columns(partial(write, are_numbers=True))
     except NotNumbersError:
-        return in_single(partial(write, are_numbers=False))
+        return with_float32_columns(partial(write, are_numbers=False))
 
 
 def _write(
@@ -198,78 +219,79 @@ def _write(
     roles: Roles,
     folder: Path,
     dtype: str,
-    single: SingleColumns,
+    float32_columns: Float32Columns,
     *,
     are_numbers: bool,
     imputes: bool,
 ) -> Manifest:
-    rejected, incomplete, places = Rejections(), Rejections(), LineRuns()
-    count = counted_bytes = num_bad = 0
-    num_features = len(roles.features)
-    nonzero, least = np.zeros(num_features, np.int64), np.full(num_features, np.inf)
-    is_empty = np.ones(num_features, bool)
+    """As `write_nodes`, with names as numbers where `are_numbers`; raises NotNumbersError where one is not."""
+    rejected, incomplete, line_runs = Rejections(), Rejections(), LineRuns()
+    count = counted_bytes = num_unreadable = 0
+    statistics = _FeatureStatistics(len(roles.feature_names))
 
     bounds = [2**62, -(2**62)]
     with ExitStack() as exits:
         arrays = NodeArrays(folder, dtype, exits)
         with stage("nodes") as current:
             for chunk in table.chunks(roles.all):
-                places.add(chunk)
-                if roles.names is not None:
-                    numbers = chunk.whole_numbers(roles.names) if are_numbers else None
+                line_runs.add(chunk)
+                if roles.name_column is not None:
+                    numbers = chunk.whole_numbers(roles.name_column) if are_numbers else None
                     if are_numbers and numbers is None:
                         raise NotNumbersError
                     if numbers is not None:
                         arrays.write("names", numbers)
                         bounds = [min(bounds[0], int(numbers.min())), max(bounds[1], int(numbers.max()))]
                     else:
-                        counted_bytes += _write_texts(arrays, chunk, roles.names, counted_bytes, is_first=count == 0)
+                        counted_bytes += _write_texts(
+                            arrays, chunk, roles.name_column, counted_bytes, is_first=count == 0
+                        )
 
-                values, problems = _features(chunk, roles.features, single)
-                is_known = (values != 0) & ~np.isnan(values)
-                nonzero += np.count_nonzero(is_known, axis=0)
-                least = np.minimum(least, np.where(is_known, values, np.inf).min(axis=0, initial=np.inf))
-                arrays.write("features", narrowed(values, dtype, chunk, roles.features))
-                is_empty &= np.isnan(values).all(axis=0)
-                arrays.write("usable", _usable(chunk.num_rows, problems, imputes=imputes))
-                num_bad += _write_bad(arrays, problems, roles.features, count, imputes=imputes)
-                _write_columns(arrays, chunk, roles, problems)
-                for row, cells in sorted(problems.items()):
-                    flawed = incomplete if imputes and _are_empty(cells) else rejected
-                    flawed.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
+                values, unreadable_cells = _features(chunk, roles.feature_names, float32_columns)
+                statistics.add(values)
+                arrays.write("features", narrowed(values, dtype, chunk, roles.feature_names))
+                # By the features alone: a bad cell of another column, added next, bars a node only where it is used.
+                arrays.write("usable", _statuses(chunk.num_rows, unreadable_cells, imputes=imputes))
+                num_unreadable += _write_unreadable(
+                    arrays, unreadable_cells, roles.feature_names, count, imputes=imputes
+                )
+                _write_columns(arrays, chunk, roles, unreadable_cells)
+                for row, cells in sorted(unreadable_cells.items()):
+                    rejections = incomplete if imputes and _are_empty(cells) else rejected
+                    rejections.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
 
                 count += chunk.num_rows
                 current.done = count
 
         if not count:
             raise DataError(f"{table.name}: the table is empty, expected at least one row.")
-        single.check()
-        if is_empty.any():
-            empty = {name for name, is_one in zip(roles.features, is_empty, strict=True) if is_one}
-            flaws = sorted(rejected.first + incomplete.first)
-            _, _, line, column, _, reason = next(flaw for flaw in flaws if flaw[3] in empty)
+        float32_columns.check()
+        if statistics.is_empty.any():
+            empty = {name for name, is_empty in zip(roles.feature_names, statistics.is_empty, strict=True) if is_empty}
+            listed = sorted(rejected.first + incomplete.first)
+            _, _, line, column, _, reason = next(cell for cell in listed if cell[3] in empty)
             raise DataError(
                 f"{table.name}: no node has features that can be read; line {line}, column {column!r}: {reason}. Name "
                 "the columns with numbers: --feature-columns."
             )
 
-        _check_precision(single, dtype, table.name)
-        arrays.write("line_runs", places.runs)
-        files = _files(arrays, roles, count, num_bad, counted_bytes, dtype, are_numbers)
-        files["line_runs"] = arrays.file("line_runs", np.int64, places.runs.shape)
+        _check_precision(float32_columns, dtype, table.name)
+        arrays.write("line_runs", line_runs.runs)
+        files = _files(arrays, roles, count, num_unreadable, counted_bytes, dtype, are_numbers)
+        files["line_runs"] = arrays.file("line_runs", np.int64, line_runs.runs.shape)
 
     return {
         "num_nodes": count,
-        "node_files": places.files,
-        "features": roles.features,
+        "node_files": line_runs.files,
+        "features": roles.feature_names,
         "feature_dtype": dtype,
-        "nonzero": nonzero.tolist(),
-        "least": [None if np.isinf(number) else float(number) for number in least],
-        "columns": {words.name: list(words.codes) for words in roles.words},
+        "nonzero": statistics.num_nonzero.tolist(),
+        "least": [None if np.isinf(number) else float(number) for number in statistics.min_nonzero],
+        "columns": {encoder.name: list(encoder.categories) for encoder in roles.encoders},
         "numbers": roles.numbers,
-        "names": "rows" if roles.names is None else "numbers" if are_numbers else "texts",
+        "names": "rows" if roles.name_column is None else "numbers" if are_numbers else "texts",
         "name_bounds": bounds,
-        "name_column": roles.names,
+        "name_column": roles.name_column,
         "rejected_nodes": rejected.to_json(),
         "incomplete_nodes": incomplete.to_json(),
         "places": {name: index for index, name in enumerate(table.columns)},
@@ -278,22 +300,22 @@ def _write(
 
 
 def _files(
-    arrays: NodeArrays, roles: Roles, count: int, num_bad: int, counted_bytes: int, dtype: str, are_numbers: bool
+    arrays: NodeArrays, roles: Roles, count: int, num_unreadable: int, counted_bytes: int, dtype: str, are_numbers: bool
 ) -> dict[str, FileRecord]:
     """The manifest entries of the files."""
     of_features = "uint16" if dtype == "bfloat16" else dtype
-    files = {"features": arrays.file("features", of_features, (count, len(roles.features)))}
+    files = {"features": arrays.file("features", of_features, (count, len(roles.feature_names)))}
     files["usable"] = arrays.file("usable", np.uint8, (count,))
-    files["bad_rows"] = arrays.file("bad_rows", np.int64, (num_bad,))
-    files["bad_columns"] = arrays.file("bad_columns", np.int32, (num_bad,))
-    if roles.names is not None and are_numbers:
+    files["bad_rows"] = arrays.file("bad_rows", np.int64, (num_unreadable,))
+    files["bad_columns"] = arrays.file("bad_columns", np.int32, (num_unreadable,))
+    if roles.name_column is not None and are_numbers:
         files["names"] = arrays.file("names", np.int64, (count,))
-    elif roles.names is not None:
+    elif roles.name_column is not None:
         files["name_offsets"] = arrays.file("name_offsets", np.int64, (count + 1,))
         files["name_letters"] = arrays.file("name_letters", np.uint8, (counted_bytes,))
 
-    for index, words in enumerate(roles.words):
-        files[f"words_{words.name}"] = arrays.file(f"words_{index}", np.int32, (count,))
+    for index, encoder in enumerate(roles.encoders):
+        files[f"words_{encoder.name}"] = arrays.file(f"words_{index}", np.int32, (count,))
     for index, name in enumerate(roles.numbers):
         files[f"numbers_{name}"] = arrays.file(f"numbers_{index}", np.float64, (count,))
     return files
@@ -313,39 +335,46 @@ def _write_texts(arrays: NodeArrays, chunk: Chunk, column: str, before: int, *, 
     return len(letters)
 
 
-def _features(chunk: Chunk, names: Sequence[str], single: SingleColumns) -> tuple[np.ndarray, dict[int, list[Cell]]]:
+def _features(
+    chunk: Chunk, names: Sequence[str], float32_columns: Float32Columns
+) -> tuple[np.ndarray, dict[int, list[Cell]]]:
     """The features of some nodes, NaN where a cell cannot be read, and such cells of each row."""
     values = np.zeros((chunk.num_rows, len(names)), np.float32)
-    problems: dict[int, list[Cell]] = {}
+    unreadable_cells: dict[int, list[Cell]] = {}
     for index, name in enumerate(names):
-        values[:, index], bad = single.numbers(chunk, name)
+        values[:, index], bad = float32_columns.numbers(chunk, name)
         for row, (cell, reason) in bad.items():
-            problems.setdefault(row, []).append((name, cell, reason))
-    return values, problems
+            unreadable_cells.setdefault(row, []).append((name, cell, reason))
+    return values, unreadable_cells
 
 
-def _usable(num_rows: int, problems: Mapping[int, Sequence[Cell]], *, imputes: bool) -> np.ndarray:
-    """What the features of some nodes are, uint8, by those of their cells that lack a number."""
-    usable = np.full(num_rows, COMPLETE, np.uint8)
-    for row, cells in problems.items():
-        usable[row] = INCOMPLETE if imputes and _are_empty(cells) else UNREADABLE
-    return usable
+def _statuses(num_rows: int, unreadable_cells: Mapping[int, Sequence[Cell]], *, imputes: bool) -> np.ndarray:
+    """The status of each node, uint8: COMPLETE, INCOMPLETE or UNREADABLE, by those of its features without a number."""
+    statuses = np.full(num_rows, COMPLETE, np.uint8)
+    for row, cells in unreadable_cells.items():
+        statuses[row] = INCOMPLETE if imputes and _are_empty(cells) else UNREADABLE
+    return statuses
 
 
-def _write_bad(
-    arrays: NodeArrays, problems: Mapping[int, Sequence[Cell]], features: Sequence[str], first: int, *, imputes: bool
+def _write_unreadable(
+    arrays: NodeArrays,
+    unreadable_cells: Mapping[int, Sequence[Cell]],
+    features: Sequence[str],
+    first: int,
+    *,
+    imputes: bool,
 ) -> int:
     """Writes which features of some nodes, the first of them `first`, cannot be read or filled; returns how many."""
-    place = {name: index for index, name in enumerate(features)}
-    bad = [
-        (first + row, place[name])
-        for row, cells in sorted(problems.items())
+    feature_index = {name: index for index, name in enumerate(features)}
+    unreadable = [
+        (first + row, feature_index[name])
+        for row, cells in sorted(unreadable_cells.items())
         for name, cell, _ in cells
         if not (imputes and is_missing(cell))
     ]
-    arrays.write("bad_rows", np.array([row for row, _ in bad], np.int64))
-    arrays.write("bad_columns", np.array([column for _, column in bad], np.int32))
-    return len(bad)
+    arrays.write("bad_rows", np.array([row for row, _ in unreadable], np.int64))
+    arrays.write("bad_columns", np.array([column for _, column in unreadable], np.int32))
+    return len(unreadable)
 
 
 def _are_empty(cells: Sequence[Cell]) -> bool:
@@ -353,25 +382,22 @@ def _are_empty(cells: Sequence[Cell]) -> bool:
     return all(is_missing(cell) for _, cell, _ in cells)
 
 
-def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, problems: dict[int, list[Cell]]) -> None:
+def _write_columns(arrays: NodeArrays, chunk: Chunk, roles: Roles, unreadable_cells: dict[int, list[Cell]]) -> None:
     """Writes the columns that are kept; one with too many different cells is dropped. Adds cells that are not
     numbers."""
-    for index, words in enumerate(roles.words):
-        if words.limit:
-            codes = words.of(chunk.texts(words.name), chunk.file)
-            if codes is None:
-                words.limit = 0
-                words.codes.clear()
-        if not words.limit:
+    for index, encoder in enumerate(roles.encoders):
+        codes = None if encoder.is_dropped else encoder.encode(chunk.texts(encoder.name), chunk.file)
+        if codes is None:
+            encoder.is_dropped = True
+            encoder.categories.clear()
             codes = np.zeros(chunk.num_rows, np.int32)
-        assert codes is not None
         arrays.write(f"words_{index}", codes)
 
     for index, name in enumerate(roles.numbers):
         values, bad = chunk.numbers(name, LARGEST)
         for row, (cell, reason) in bad.items():
             if cell and not is_missing(cell):  # an empty cell is allowed
-                problems.setdefault(row, []).append((name, cell, reason))
+                unreadable_cells.setdefault(row, []).append((name, cell, reason))
         arrays.write(f"numbers_{index}", values)
 
 
@@ -390,10 +416,10 @@ def narrowed(values: np.ndarray, dtype: str, chunk: Chunk, names: Sequence[str])
     return stored
 
 
-def _check_precision(single: SingleColumns, dtype: str, source: str) -> None:
+def _check_precision(float32_columns: Float32Columns, dtype: str, source: str) -> None:
     """Raise DataError where a column is lost in the type in which it is stored, though not in single precision."""
     smallest = float(np.finfo(np.float16).tiny) if dtype == "float16" else 0.0
-    if lost := [name for name, largest in single.largest.items() if 0 < largest < smallest]:
+    if lost := [name for name, largest in float32_columns.largest.items() if 0 < largest < smallest]:
         raise DataError(
             f"{source}, column {lost[0]!r}: all numbers are below {smallest:g}, too small for {dtype}; take --dtype "
             "bfloat16 or float32."
