@@ -179,7 +179,7 @@ PROTOCOLS = {
     "aqsoldb, random 0": aqueous(at_random(0)),
     "malaria, random 0": malaria(at_random(0)),
     "co2, random 0": co2(at_random(0)),
-    "co2, liquids 0": co2(by_liquid(0)),
+    **{f"co2, liquids {number}": co2(by_liquid(number)) for number in range(5)},
     **{f"freesolv, fold {number} of 5": FREESOLV(fold(number)) for number in range(5)},
     **{f"esol, fold {number} of 5": ESOL(fold(number)) for number in range(5)},
     **{f"lipophilicity, fold {number} of 5": LOGD(fold(number)) for number in range(5)},
