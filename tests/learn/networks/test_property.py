@@ -181,7 +181,7 @@ def test_the_layer_fits_the_number_of_molecules():
     for given in ({"score": "dot"}, {"normalize": "sigmoid"}, {"temperature": 2.0}):  # they choose attention
         assert PropertySettings(**given).resolved(64, 5000).model == "attention"
     classes = PropertySettings(head_dropout=0.0).resolved(64, 5000, is_classification=True)
-    assert (classes.model, *classes.numbers) == ("attention", 64, 128, 0.1, 0.3, 0.3, 0.0)
+    assert (classes.model, *classes.numbers) == ("edge_attention", 256, 256, 0.1, 0.3, 0.3, 0.0)
     assert (classes.descriptor_dropout, many.descriptor_dropout) == (0.3, 0.1)
     known = PropertySettings(molecule_dropout=0.2).resolved(256, 100, known_molecules=True)
     assert (known.model, *known.numbers) == ("attention", 64, 128, 0.05, 0.2, 0.05, 0.0)

@@ -1452,8 +1452,8 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         model: The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a
             convolution; dmpnn, messages along bonds that do not turn back; edge_attention, bonds that attend over the
             bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
-            and bonds. None is edge_attention where numbers are learned from 1,000 molecules or more and no setting of
-            attention among atoms is given, else attention.
+            and bonds. None is edge_attention where 1,000 molecules or more are learned from and no setting of attention
+            among atoms is given, else attention.
         epochs: Passes over the training rows; None is a number that fits the data.
         batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             data.
@@ -1800,8 +1800,8 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         model: The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a
             convolution; dmpnn, messages along bonds that do not turn back; edge_attention, bonds that attend over the
             bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
-            and bonds. None is edge_attention where numbers are learned from 1,000 molecules or more and no setting of
-            attention among atoms is given, else attention.
+            and bonds. None is edge_attention where 1,000 molecules or more are learned from and no setting of attention
+            among atoms is given, else attention.
         epochs: Passes over the training rows; None is a number that fits the data.
         batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
             data.

@@ -232,8 +232,8 @@ class PropertySettings:
     """The layer: attention with the chosen score; gat or gatv2, attention with theirs; gcn, sage or gin, a convolution;
     dmpnn, messages along bonds that do not turn back; edge_attention, bonds that attend over the bonds before them;
     mat (Molecule Attention Transformer), attention between all atoms, mixed with distances and bonds. None is
-    edge_attention where numbers are learned from 1,000 molecules or more and no setting of attention among atoms is
-    given, else attention."""
+    edge_attention where 1,000 molecules or more are learned from and no setting of attention among atoms is given,
+    else attention."""
     score: str | None = setting(None, choices=tuple(SCORES))
     """The score of a pair of atoms; None is that of `model`, scaled_dot for attention."""
     normalize: NormalizerName = setting("softmax")
@@ -332,7 +332,7 @@ class PropertySettings:
             known_molecules: whether the rows to predict are of molecules that have many training rows.
         """
         among_atoms = self.score is not None or self._given_beyond(LAYERS["edge_attention"])
-        among_bonds = num_molecules >= MANY_MOLECULES and not is_classification and not among_atoms
+        among_bonds = num_molecules >= MANY_MOLECULES and not among_atoms
         model = self.model or ("edge_attention" if among_bonds else "attention")
         chosen = replace(self, model=model, num_variants=self.num_variants or variants_for(batch_size))
         usual = CLASSIFICATION_DROPOUTS if is_classification else KNOWN_MOLECULE_DROPOUTS if known_molecules else {}
