@@ -26,7 +26,14 @@ from edgewise import (
     Trace,
 )
 from edgewise.choices import COMBINES, SCORES
-from edgewise.layers import MeanConvolution, MultiHeadAttention, Readout, ResidualBlock, SymmetricConvolution
+from edgewise.layers import (
+    HopAttention,
+    MeanConvolution,
+    MultiHeadAttention,
+    Readout,
+    ResidualBlock,
+    SymmetricConvolution,
+)
 from edgewise.layers.readout import AGGREGATIONS
 
 PAIRS = Edges(torch.tensor([0, 2, 3, 1, 0, 4, 4]), torch.tensor([1, 1, 1, 0, 2, 2, 4]), 5, 5)
@@ -446,6 +453,9 @@ def test_packed_sequences_are_separate_sequences():
             lambda: MultiHeadAttention(12, 3, source_dim=9, project=False),
             "without projections key_dim is 4 in query but 3 in key",
         ),
+        (lambda: MultiHeadAttention(-12, 3), "MultiHeadAttention: model_dim must be a whole number of at least 1"),
+        (lambda: MultiHeadAttention(12, 0), "MultiHeadAttention: num_heads must be a whole number of at least 1"),
+        (lambda: HopAttention(-3), "HopAttention: model_dim must be a whole number of at least 1, not -3"),
         (lambda: MultiHeadAttention(12, 3, key_dim=5, project=False), "without projections"),
         (lambda: MultiHeadAttention(12, 3, value_dim=5, project=False), "without projections"),
         (

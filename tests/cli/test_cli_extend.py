@@ -85,30 +85,6 @@ RUNS = {
 EXPLAINED = {"layer": "3", "score": "3", "output": "3", "companion": "CCO"}
 
 
-@pytest.mark.slow
-def test_what_a_package_adds_is_trained_saved_loaded_in_a_new_process_predicted_and_explained(package):
-    pytest.importorskip("rdkit")
-    from edgewise.learn.readers.molecules.simulate import demo_table
-
-    demo_table(40).rename(columns={"crippen_logp": "y"}).to_csv("molecules.csv", index=False)
-    run(COMMANDS, json.dumps([["train", *words.split(), "-o", name] for name, words in RUNS.items()]))
-    commands = []
-    for name, words in RUNS.items():
-        data = words.split()[1]
-        edges = ["--edges", "edges.csv"] if data == "nodes.csv" else []
-        commands.append(["predict", name, data, *edges, "-o", f"{name}.csv"])
-        commands.append(["explain", name, EXPLAINED[name], "-o", f"{name}.html"])
-    run(COMMANDS, json.dumps(commands))
-
-    assert set(pd.read_csv("layer.csv")["status"]) == {"ok"}
-    assert "manhattan" in Path("score/model.json").read_text()
-    assert (pd.read_csv("output.csv")["count_pred"] > 0).all()
-    assert json.loads(Path("output/metrics.json").read_text())["test"]["count"]["poisson_deviance"] > 0
-    shares = json.loads(Path("companion/metrics.json").read_text())["shares"]
-    assert shares.keys() == {"network", "nearest"}
-    assert "are the mean of training molecules with similar descriptors." in Path("companion.html").read_text()
-
-
 FIT = """
 import numpy as np, pandas as pd
 from edgewise import MoleculeRegressor
@@ -125,14 +101,28 @@ np.save("after.npy", MoleculeRegressor.load("saved").predict(list(pd.read_csv("m
 
 
 @pytest.mark.slow
-def test_estimators_take_what_a_package_adds(package):
+def test_what_a_package_adds_is_trained_saved_loaded_in_a_new_process_predicted_and_explained(package):
     pytest.importorskip("rdkit")
     from edgewise.learn.readers.molecules.simulate import demo_table
 
-    demo_table(30).rename(columns={"crippen_logp": "y"}).to_csv("molecules.csv", index=False)
-    run(FIT)
-    run(LOAD)
+    demo_table(40).rename(columns={"crippen_logp": "y"}).to_csv("molecules.csv", index=False)
+    run(COMMANDS + FIT, json.dumps([["train", *words.split(), "-o", name] for name, words in RUNS.items()]))
+    commands = []
+    for name, words in RUNS.items():
+        data = words.split()[1]
+        edges = ["--edges", "edges.csv"] if data == "nodes.csv" else []
+        commands.append(["predict", name, data, *edges, "-o", f"{name}.csv"])
+        commands.append(["explain", name, EXPLAINED[name], "-o", f"{name}.html"])
+    run(COMMANDS + LOAD, json.dumps(commands))
+
     np.testing.assert_array_equal(np.load("after.npy"), np.load("before.npy"))
+    assert set(pd.read_csv("layer.csv")["status"]) == {"ok"}
+    assert "manhattan" in Path("score/model.json").read_text()
+    assert (pd.read_csv("output.csv")["count_pred"] > 0).all()
+    assert json.loads(Path("output/metrics.json").read_text())["test"]["count"]["poisson_deviance"] > 0
+    shares = json.loads(Path("companion/metrics.json").read_text())["shares"]
+    assert shares.keys() == {"network", "nearest"}
+    assert "are the mean of training molecules with similar descriptors." in Path("companion.html").read_text()
 
 
 def test_a_score_of_ones_own_is_one_of_the_operator_and_of_layers_by_itself_and_by_name(package):

@@ -17,6 +17,7 @@ from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.layers.position import PairPosition, default_positions, distances
 from edgewise.layers.scorer import Given, LearnedScore
 from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
+from edgewise.neighborhood.checks import count
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import Score
 
@@ -70,6 +71,8 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
+        model_dim = count("MultiHeadAttention", "model_dim", model_dim)
+        num_heads = count("MultiHeadAttention", "num_heads", num_heads)
         source_dim = source_dim or model_dim
         value_source_dim = value_source_dim or source_dim
         num_key_heads = num_key_heads or num_heads

@@ -26,6 +26,7 @@ from edgewise.layers.heads import (
 from edgewise.layers.messages import features_of_edges
 from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Full, GivenNeighborhood, edges_of, neighborhood_of
+from edgewise.neighborhood.checks import count
 from edgewise.normalize import Normalize, Sigmoid
 from edgewise.score import GAT, Dot, GATv2, Score
 
@@ -204,7 +205,7 @@ class HopAttention(nn.Module):
     def __init__(self, model_dim: int, num_hops: int = 10, *, normalize: Normalize = Sigmoid()):
         super().__init__()
         self.num_hops, self.normalize = num_hops, Given(normalize)
-        bound = math.sqrt(3 / model_dim)
+        bound = math.sqrt(3 / count("HopAttention", "model_dim", model_dim))
         self.query = nn.Parameter(torch.empty(1, model_dim).uniform_(-bound, bound))
 
     def forward(
