@@ -118,14 +118,15 @@ IN_HALF_PRECISION = {torch.bfloat16: ["scaled_dot", "dot", "cosine", "bilinear"]
 the same two functions read and write numbers of half precision, and compiling each kernel takes seconds."""
 
 
-FEW_OVER_RANGES = ["constant", "additive_relu", "additive_sigmoid", "additive_silu", "additive_gelu"]
-"""Scores that kernels over ranges are compiled for in single precision by night only: each has a kernel of its own
-there, which calls the same function as the kernel over edges."""
+OTHER_ACTIVATIONS = ["additive_relu", "additive_sigmoid", "additive_silu", "additive_gelu"]
+BY_NIGHT_IN_FLOAT32 = {"causal_lengths_decoding": ["constant", *OTHER_ACTIVATIONS], "edges": OTHER_ACTIVATIONS}
+"""Scores that kernels are compiled for in single precision by night only: each has a kernel of its own, which calls the
+same function as in double precision, and differs by one activation from that of `additive_tanh`."""
 
 
 def marks_of(backend, score, dtype, neighborhood=None):
     """By night, what is compiled for it proves nothing of its own."""
-    is_costly = score in FEW_OVER_RANGES and neighborhood == "causal_lengths_decoding"
+    is_costly = score in BY_NIGHT_IN_FLOAT32.get(neighborhood, [])
     by_night = backend == "numba" and (is_costly or score not in IN_HALF_PRECISION.get(dtype, [score]))
     return [pytest.mark.nightly] if by_night else []
 
