@@ -292,9 +292,12 @@ class Field:
             return connection.recv(100)[9:12].decode(errors="replace") or "closed"
 
     def kill_processes(self) -> None:
-        """Kills a process of the server now and then, and looks whether another takes its place."""
+        """Kills a process of the server now and then, and looks whether another takes its place.
+
+        No request meets two kills: the server would take it for one that kills processes, and answer with 500.
+        """
         while time.monotonic() + 20 < self.end:
-            time.sleep(8)
+            time.sleep(3 * TIMEOUT)
             workers = [pid for pid in descendants(self.pid) if parent_of(pid) == self.pid]
             if len(workers) < 2:
                 continue  # one of them starts just now

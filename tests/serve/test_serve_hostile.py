@@ -1,8 +1,10 @@
 """Hostile input changes nothing but its own answer."""
 
+import http.client
 import json
 import socket
 import time
+from contextlib import ExitStack
 from urllib.parse import urlsplit
 
 import pytest
@@ -171,6 +173,20 @@ def test_headers_must_come_in_time_however_slowly_they_drip(listening):
         connection.sendall(b"GET /model HTTP")  # the second request on it does not come to its end either
         assert b" 408 " in connection.recv(1000)
     assert time.monotonic() - began < 15
+
+
+def test_a_client_that_asks_again_keeps_its_connection_beside_idle_ones(listening):
+    address = listening(StandIn(), connections=8)
+    place = urlsplit(address)
+    with ExitStack() as stack:
+        client = http.client.HTTPConnection(place.hostname, place.port, timeout=20)
+        stack.callback(client.close)
+        for _ in range(3):
+            client.request("GET", "/model")
+            assert client.getresponse().read()
+            for _ in range(20):
+                stack.enter_context(socket.create_connection((place.hostname, place.port), timeout=20))
+            time.sleep(0.1)
 
 
 def test_idle_connections_make_room_for_those_that_ask(listening):

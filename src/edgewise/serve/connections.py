@@ -76,6 +76,11 @@ def bounded_protocol(limits: Limits, connections: int) -> type[H11Protocol]:
             """Whether no request is being answered."""
             return self.cycle is None or self.cycle.response_complete
 
+        @property
+        def address(self) -> str | None:
+            """That of the client."""
+            return self.client and self.client[0]
+
         def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._wait_for_head()
@@ -83,16 +88,15 @@ def bounded_protocol(limits: Limits, connections: int) -> type[H11Protocol]:
                 self._make_room()
 
         def _make_room(self) -> None:
-            """Closes the oldest idle connection of the address with the most connections, else this one."""
+            """Closes an idle connection of the address with the most connections, else this one: the oldest of those
+            that never asked, else the oldest, whose client may be asking again just now."""
             connected: set[Any] = self.connections  # all are of this class
             idle = [connection for connection in connected if connection is not self and connection.is_waiting]
             if not idle:
                 self._end(_FULL)
                 return
-            counts = Counter(connection.client and connection.client[0] for connection in connected)
-            oldest = min(
-                idle, key=lambda connection: (-counts[connection.client and connection.client[0]], connection.since)
-            )
+            counts = Counter(connection.address for connection in connected)
+            oldest = min(idle, key=lambda one: (-counts[one.address], one.cycle is not None, one.since))
             self.connections.discard(oldest)
             oldest.transport.abort()
 
