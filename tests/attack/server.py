@@ -296,8 +296,9 @@ class Field:
 
         No request meets two kills: the server would take it for one that kills processes, and answer with 500.
         """
-        while time.monotonic() + 20 < self.end:
-            time.sleep(3 * TIMEOUT)
+        pause = 2 * TIMEOUT
+        while time.monotonic() + pause + 20 < self.end:
+            time.sleep(pause)
             workers = [pid for pid in descendants(self.pid) if parent_of(pid) == self.pid]
             if len(workers) < 2:
                 continue  # one of them starts just now
