@@ -31,6 +31,18 @@ def tables(tmp_path):
     return tmp_path
 
 
+def statuses_of_both(tables, run, of_tables):
+    """The status of each row of the store, whose predictions by a run are those of its tables."""
+    outputs = {}
+    for name, data in {"store": [str(tables / "store")], "tables": of_tables}.items():
+        assert main(["predict", str(tables / run), *data, "-o", str(tables / f"{run}_{name}.csv")]) == 0
+        outputs[name] = pd.read_csv(tables / f"{run}_{name}.csv")
+    found, wanted = outputs["store"], outputs["tables"]
+    assert found["status"].tolist() == wanted["status"].tolist()
+    np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
+    return found["status"]
+
+
 def prepare(folder, *flags, nodes="nodes.csv", edges="edges.csv", store="store"):
     return main(["prepare", str(folder / nodes), str(folder / edges), "-o", str(folder / store), *flags])
 
@@ -312,14 +324,8 @@ def test_missing_numbers_of_edges_are_filled_as_in_tables(tables, capsys, model,
     assert printed.count(note) == 2, printed
 
     for run in runs:
-        outputs = {}
-        for name, data in {"store": [str(tables / "store")], "tables": of_tables}.items():
-            assert main(["predict", str(tables / run), *data, "-o", str(tables / f"{run}_{name}.csv")]) == 0
-            outputs[name] = pd.read_csv(tables / f"{run}_{name}.csv")
-        found, wanted = outputs["store"], outputs["tables"]
-        assert found["status"].tolist() == wanted["status"].tolist()
-        assert found["status"].str.contains("'w' of an edge").sum() > 30
-        np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
+        statuses = statuses_of_both(tables, run, of_tables)
+        assert statuses.str.contains("'w' of an edge").sum() > 30
 
 
 def test_columns_of_edges_are_taken_by_their_names(tables, capsys):
@@ -642,13 +648,7 @@ def test_a_bad_cell_bars_its_node_only_where_its_column_is_used(tables, capsys, 
     assert out.count("4 missing numbers of nodes were filled with the median") == 2
 
     for run in runs:
-        outputs = {}
-        for name, data in {"store": [str(tables / "store")], "tables": of_tables}.items():
-            assert main(["predict", str(tables / run), *data, "-o", str(tables / f"{run}_{name}.csv")]) == 0
-            outputs[name] = pd.read_csv(tables / f"{run}_{name}.csv")
-        found, wanted = outputs["store"], outputs["tables"]
-        assert found["status"].tolist() == wanted["status"].tolist()
-        np.testing.assert_allclose(found["label_prob_x"], wanted["label_prob_x"], atol=1e-5)
+        statuses_of_both(tables, run, of_tables)
     assert pd.read_csv(tables / "run_store.csv")["status"][[3, 5, 7, 9]].tolist() == [
         "ok, but 'a' is missing, filled with the median",
         "ok",

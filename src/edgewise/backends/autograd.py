@@ -175,7 +175,7 @@ def gradients_of(formula: Callable[..., Tensor], grad_out: Tensor, wanted: Seque
 
 def is_transformed(gradient: Tensor) -> bool:
     """Whether a gradient is not a plain tensor: one of many that are computed together (`is_grads_batched`), part of a
-    transform, which started after the output was computed, or zeros that have no memory."""
+    transform, which started after the output was computed, or zeros without memory."""
     is_batched = torch._C._functorch.is_legacy_batchedtensor(gradient)
     return bool(transform_at_work()) or is_batched or gradient._is_zerotensor()
 

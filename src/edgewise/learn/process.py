@@ -119,7 +119,7 @@ class Process(Generic[Result]):
         pickle.dump(sys.path, popen.stdin)
         succeeded, error = self._exchange(self._factory_call, timeout)
         if not succeeded:
-            self._finalizer()  # It has no function to call.
+            self._finalizer()  # There is nothing to call.
             raise error
 
     def _exchange(self, message: object, timeout: float) -> tuple[bool, Any]:

@@ -158,7 +158,7 @@ def test_the_entries_of_a_matrix_are_the_weights_of_its_edges(graph):
     for unweighted in (ones, ones.astype(float), twice, torch.tensor(ones.toarray()).to_sparse_coo()):
         assert GraphNodes(features, unweighted)[:3].graph.edge_features is None
 
-    with pytest.raises(SettingError, match=r"model hop_attention; only .* have no weights in matrix != 0"):
+    with pytest.raises(SettingError, match=r"model hop_attention; only .* matrix != 0 has edges without weights"):
         NodeClassifier(epochs=2).fit(features, team, weights)
     with pytest.warns(UserWarning, match="weights are not read beside edge_features"):
         assert GraphNodes(features, weights, np.ones((weights.nnz, 2))).graph.edge_features.shape[1] == 2

@@ -1,6 +1,6 @@
 """Features of nodes and edges as arrays and matrices hold them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -23,7 +23,7 @@ def is_matrix(edges: object) -> bool:
     return is_sparse_tensor or (hasattr(edges, "tocoo") and not isinstance(edges, Edges))
 
 
-def edges_of_matrix(matrix: Any) -> tuple[Edges, np.ndarray | None]:
+def edges_of_matrix(matrix: "Tensor | csr_array") -> tuple[Edges, np.ndarray | None]:
     """The entries of a sparse matrix as edges, and their values (edge); None where all that it stores are 1, of which
     several at one place mean one edge."""
     receivers, senders, values, (num_receivers, num_senders) = entries(matrix)

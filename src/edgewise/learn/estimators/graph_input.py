@@ -64,7 +64,7 @@ class GraphNodes:
     column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of features, where DataFrames hold those of nodes (`X`) or of edges (`edge_features`)."""
     has_unit_weights: bool = False
-    """Whether edges came as a matrix whose entries are all 1, which are no features; see `with_weights`."""
+    """Whether edges came as a matrix whose entries are all 1: not features; see `with_weights`."""
     row_noun: ClassVar[Literal["nodes", "edges"]] = "nodes"
     """What rows are."""
 

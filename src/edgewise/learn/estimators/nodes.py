@@ -65,7 +65,7 @@ def _check(job: NodeRunSettings, data: NodeData) -> None:
     """Warn where nothing is known of the nodes; raise SettingError where the model cannot use features of edges."""
     warn_of_degrees(data)
     if count := data.edges.features.shape[1]:
-        remedy = "leave them out; edges of a matrix have no weights in matrix != 0"
+        remedy = "leave them out; matrix != 0 has edges without weights"
         job.model.spec.check_edge_features("edge_features", count, remedy)
 
 

@@ -401,7 +401,7 @@ def column_of(
     Args:
         store: the files.
         name: of the column.
-        bad_cells: the text of cells that are no numbers, and the reason, by row and column.
+        bad_cells: the text of cells that are not numbers, and the reason, by row and column.
         is_name: whether different cells must stay different, as those of groups.
 
     Raises:
