@@ -155,6 +155,19 @@ def test_what_is_refused_is_said_in_a_line(trained, table, edgewise, monkeypatch
     assert [path.name for path in table.parent.iterdir()] == ["table.csv"]
 
 
+@pytest.mark.parametrize(("name", "kind"), [("graph.npz", "a graph file"), ("folder", "a store"), ("run", "a run")])
+def test_data_that_is_no_table_is_named_for_what_it_is(trained, edgewise, tmp_path, name, kind):
+    """As an input it is the text of its path, which no model has read."""
+    (tmp_path / "folder").mkdir()
+    for file in ("graph.npz", "folder/store.json"):
+        (tmp_path / file).touch()
+    data = trained if name == "run" else tmp_path / name
+    code, out, err = edgewise("explain", trained, data, "-o", tmp_path / "x.html")
+    assert (code, out) == (2, "")
+    assert f"{data} is {kind}, which" in err
+    assert f"name one, as in edgewise explain {trained} SMILES, or a table of them (.csv, " in err
+
+
 def test_numbers_of_the_row_are_needed(salts, edgewise):
     for words, message in (
         (["C", "N"], "the model also reads temperature, pressure; set it with --values temperature=… pressure=…."),

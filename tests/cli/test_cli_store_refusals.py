@@ -302,6 +302,23 @@ def test_a_bad_target_rejects_its_node_as_in_tables(tables, flags):
     assert "y" not in read_store(str(tables / "store"), columns_of(target_columns=("y",))).features.names
 
 
+@pytest.mark.parametrize("missing", ["impute", "drop"])
+@pytest.mark.parametrize("flags", [(), ("--target-columns", "y")], ids=["as_feature", "as_target"])
+def test_a_bad_target_that_is_not_listed_rejects_its_node_too(tables, monkeypatch, flags, missing):
+    """A store lists only the first bad cells: a target behind them was unlabelled, and an empty one still is."""
+    monkeypatch.setattr("edgewise.learn.readers.store.nodes.MAX_LISTED", 1)
+    nodes = NODES.replace("n1,1,1.5", "n1,1,much").replace("n5,1,5.5", "n5,1,more").replace("n7,1,7.5,7.5", "n7,1,7.5,")
+    (tables / "nodes.csv").write_text(nodes)
+    assert prepare(tables, *flags, "--missing", missing) == 0
+    columns = columns_of(target_columns=("y",), descriptors_columns=("a", "b"), missing="impute")
+    data = read_store(str(tables / "store"), columns)
+    rejected = {row: status for row, status in enumerate(data.rows.status) if status != "ok"}
+    assert rejected.keys() == {1, 5} and rejected[5] == "y: the cell cannot be read as a number"
+    assert data.rows.trainable.sum() == 4 and data.features.num_missing == 1
+    with pytest.raises(DataError, match=r"row 2 \(line 3\), column 'y'"):
+        read_store(str(tables / "store"), columns, strict=True)
+
+
 def test_names_of_groups_must_be_exact(tables):
     lines = NODES.splitlines()
     (tables / "nodes.csv").write_text(

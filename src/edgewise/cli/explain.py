@@ -3,6 +3,7 @@
 import argparse
 import json
 import math
+import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -94,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     if table is not None:
         explanations = of_table(explainer, table, arguments, chosen, limit)
     else:
+        check_inputs(explainer, arguments.inputs, arguments.folder)
         rows = typed_rows(explainer, arguments.inputs, values_of(explainer, arguments.values))
         check_count(len(rows), limit)
         explanations = [explainer.explain(row, **chosen) for row in counted(rows, "explaining")]
@@ -132,6 +134,27 @@ def table_of(arguments: argparse.Namespace) -> str | None:
     if arguments.rows and not is_table:
         raise SettingError("--rows is for tables, and the input is not one; drop --rows.")
     return arguments.inputs[0] if is_table else None
+
+
+def check_inputs(explainer: "Explainer", inputs: "Sequence[str]", run: str) -> None:
+    """Raise SettingError where what was typed is data of other kinds than a table of rows."""
+    from edgewise.learn.readers.graphs.file import is_graph_file
+    from edgewise.learn.readers.store.layout import is_store
+    from edgewise.learn.tasks.scores import command
+    from edgewise.learn.training.folder import RunFolder
+
+    for word in filter(os.path.exists, inputs):
+        kinds = {
+            "a store": is_store(word),
+            "a graph file": is_graph_file(word),
+            "a run": RunFolder(Path(word)).is_started,
+        }
+        if kind := next((kind for kind, is_kind in kinds.items() if is_kind), None):
+            names = [field["name"].upper() for field in explainer.fields if field["type"] != "number"]
+            raise SettingError(
+                f"{word} is {kind}, which holds no input that can be explained alone; name one, as in "
+                f"{command('explain', run, *names)}, or a table of them ({', '.join(TABLES)})."
+            )
 
 
 def output_of(arguments: argparse.Namespace, table: str | None) -> str:

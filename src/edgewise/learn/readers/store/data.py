@@ -1,6 +1,6 @@
 """A store as a table of nodes: targets, weights and splits in memory, features and edges in their files."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
@@ -336,13 +336,14 @@ def read_store(
         {name: column_of(store, name, cells_of, is_name=name == columns.group_column) for name in needed},
         index=range(store.num_nodes),
     )
-    for row, column in unread_features(store, features, are_filled=columns.imputes):
+    unread = chain(
+        unread_features(store, features, are_filled=columns.imputes), unlisted_numbers(store, needed, cells_of)
+    )
+    for row, column in unread:
         problems.add(row, column, *cells_of.get((row, column), ("", "the cell cannot be read as a number")))
 
     _check_words(store, words, problems)
-    places = LineRuns([str(folder)], np.array([[0, 0, 2]]))  # of a store of earlier versions
-    if store.has("line_runs"):
-        places = LineRuns(store.manifest["node_files"], store.array("line_runs"))
+    places = LineRuns(store.manifest["node_files"], store.array("line_runs"))
     file_of_row, lines = places.of_rows(store.num_nodes)
     cells = Cells(tuple(places.files), file_of_row, frame, lines, name=str(folder))
     contents = contents_of_nodes(store.num_nodes, lambda row: row)
@@ -365,13 +366,25 @@ def unread_features(store: GraphStore, features: Sequence[str], *, are_filled: b
     columns = np.array([store.features.index(name) for name in features], dtype=np.int64)
     usable = store.array("usable")
     rows = np.flatnonzero(usable == UNREADABLE if are_filled else usable != COMPLETE)
-    unread = store.bad_features if are_filled else store.unread_features
+    unread = store.bad_numbers if are_filled else store.unread_features
     size = max(1, PART // max(len(store.features), 1))
     for start in range(0, len(rows) if features else 0, size):
         batch = rows[start : start + size]
         is_unread = unread(batch, columns)
         for index in np.flatnonzero(is_unread.any(axis=1)).tolist():
             yield int(batch[index]), features[int(is_unread[index].argmax())]
+
+
+def unlisted_numbers(
+    store: GraphStore, names: Sequence[str], listed: Container[tuple[int, str]]
+) -> Iterator[tuple[int, str]]:
+    """The cells of some columns that could not be read as numbers, of which the store does not list what they hold."""
+    places = {name: place for place, name in enumerate(store.number_columns)}
+    bad_rows, bad_columns = store.array("bad_rows"), store.array("bad_columns")
+    for name in names:
+        if name in places:
+            rows = bad_rows[bad_columns == places[name]]
+            yield from ((row, name) for row in rows.tolist() if (row, name) not in listed)
 
 
 def _check_words(store: GraphStore, categories: Categories, problems: Problems) -> None:

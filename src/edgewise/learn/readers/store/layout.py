@@ -23,7 +23,8 @@ FORMAT, VERSION = "edgewise graph store", 1
 UNREADABLE, COMPLETE, INCOMPLETE = 0, 1, 2
 """What the features of a node are: one cannot be read, all are there, or some are empty cells and the others there.
 
-Of features that cannot be read, `bad_rows` and `bad_columns` say which these are, in the order of the nodes."""
+Of numbers that cannot be read, `bad_rows` and `bad_columns` say which these are, in the order of the nodes: columns are
+counted as in `GraphStore.number_columns`."""
 OWN = re.compile(
     r"(features|usable|bad_rows|bad_columns|line_runs|names|name_offsets|name_letters|loops|lost_ends|(words|numbers)_\d+"
     r"|(incoming|outgoing)_(offsets|links)"
@@ -227,21 +228,28 @@ class GraphStore:
         features = self._feature_rows(rows, columns)
         is_unread = np.isnan(features)
         if keeps_missing and is_unread.any():
-            is_unread &= self.bad_features(rows, columns)
+            is_unread &= self.bad_numbers(rows, columns)
         features[is_unread] = 0
         return features
 
-    def bad_features(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        """Which features of some nodes could not be read, bool, `(row, feature)`, where empty cells are filled."""
-        if not self.has("bad_rows"):  # a store of earlier versions, which does not tell the two apart in one node
-            return np.isnan(self._feature_rows(rows, columns)) & (self.array("usable")[rows] == UNREADABLE)[:, None]
+    @property
+    def number_columns(self) -> list[str]:
+        """The columns of numbers: those of features, then those with another role."""
+        return list(dict.fromkeys([*self.features, *self.manifest["numbers"]]))
 
+    def bad_numbers(self, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+        """Which numbers of some nodes could not be read, bool, `(row, column)`; empty cells are not among them.
+
+        Args:
+            rows: the nodes.
+            columns: places in `number_columns`.
+        """
         bad_rows = self.array("bad_rows")
         starts = np.searchsorted(bad_rows, rows)
         counts = np.searchsorted(bad_rows, rows, side="right") - starts
         lines = np.repeat(np.arange(len(rows)), counts)
         cells = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(len(lines))
-        is_bad = np.zeros((len(rows), len(self.features)), bool)
+        is_bad = np.zeros((len(rows), len(self.number_columns)), bool)
         is_bad[lines, self.array("bad_columns")[cells]] = True
         return is_bad[:, columns]
 

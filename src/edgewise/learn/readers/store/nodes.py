@@ -252,10 +252,8 @@ def _write(
                 arrays.write("features", narrowed(values, dtype, chunk, roles.feature_names))
                 # By the features alone: a bad cell of another column, added next, bars a node only where it is used.
                 arrays.write("usable", _statuses(chunk.num_rows, unreadable_cells, imputes=imputes))
-                num_unreadable += _write_unreadable(
-                    arrays, unreadable_cells, roles.feature_names, count, imputes=imputes
-                )
                 _write_columns(arrays, chunk, roles, unreadable_cells)
+                num_unreadable += _write_unreadable(arrays, unreadable_cells, roles, count)
                 for row, cells in sorted(unreadable_cells.items()):
                     rejections = incomplete if imputes and _are_empty(cells) else rejected
                     rejections.add(count + row, chunk.file, int(chunk.lines[row]), *cells)
@@ -357,20 +355,17 @@ def _statuses(num_rows: int, unreadable_cells: Mapping[int, Sequence[Cell]], *, 
 
 
 def _write_unreadable(
-    arrays: NodeArrays,
-    unreadable_cells: Mapping[int, Sequence[Cell]],
-    features: Sequence[str],
-    first: int,
-    *,
-    imputes: bool,
+    arrays: NodeArrays, unreadable_cells: Mapping[int, Sequence[Cell]], roles: Roles, first: int
 ) -> int:
-    """Writes which features of some nodes, the first of them `first`, cannot be read or filled; returns how many."""
-    feature_index = {name: index for index, name in enumerate(features)}
+    """Writes which numbers of some nodes, the first of them `first`, cannot be read; returns how many. An empty cell is
+    a number that is missing, not one that cannot be read."""
+    # A column that is a feature and has another role, too, has the same bad cells in both.
+    column_index = {name: index for index, name in enumerate(dict.fromkeys([*roles.feature_names, *roles.numbers]))}
     unreadable = [
-        (first + row, feature_index[name])
+        (first + row, column_index[name])
         for row, cells in sorted(unreadable_cells.items())
         for name, cell, _ in cells
-        if not (imputes and is_missing(cell))
+        if not is_missing(cell)
     ]
     arrays.write("bad_rows", np.array([row for row, _ in unreadable], np.int64))
     arrays.write("bad_columns", np.array([column for _, column in unreadable], np.int32))
