@@ -67,14 +67,11 @@ class BoundKernel:
 
     def __init__(self, kernel: Kernel, arguments: tuple):
         kinds = tuple([words.type_of(argument) for argument in arguments])
-        signature, every_kind = (types.int64, types.int64, *kinds), types.TypeRef(types.Tuple(kinds))
-        kernel.compiled.compile(signature)
-        library, code = kernel.compiled.overloads[signature].library, kernel.compiled.overloads[signature].fndesc
-        self.address: int = library.get_pointer_to_function(code.llvm_func_name)
-
-        signature = (types.int64,) * 6 + (every_kind,)
-        on_words.compile(signature)
-        self.entry: Callable = on_words.overloads[signature].entry_point
+        self.kernel = address_of(kernel.compiled, (types.int64, types.int64, *kinds))
+        address = words.Words(types.Tuple(kinds))
+        self.function = address_of(with_words, (types.int64, types.int64, types.int64, address, types.int64))
+        on_words.compile(ON_WORDS)
+        self.entry: Callable = on_words.overloads[ON_WORDS].entry_point
         self.arrays: list[np.ndarray] = []  # their memory must live as long as the words
         self.words = array("q", [word for argument in arguments for word in words.words_of(argument, self.arrays)])
 
@@ -84,13 +81,14 @@ class BoundKernel:
         Raises:
             MemoryError: there was none for the scratch of a thread; nothing else fails in a kernel.
         """
-        count, addresses = threads.threads_for(num_chunks), (self.words.buffer_info()[0], values.buffer_info()[0])
+        count = threads.threads_for(num_chunks)
+        addresses = self.kernel, self.words.buffer_info()[0], values.buffer_info()[0]
         if count == 1 or threads.start_team:
             start_team = threads.start_team if count > 1 else 0
-            return _require_memory(self.entry(self.address, start_team, 0, count, *addresses, None))
+            return _require_memory(self.entry(self.function, start_team, 0, count, *addresses))
 
         def work(share: int, number: int) -> None:
-            _require_memory(self.entry(self.address, 0, share, number, *addresses, None))
+            _require_memory(self.entry(self.function, 0, share, number, *addresses))
 
         threads.run(work, num_chunks)
 
@@ -106,10 +104,9 @@ class Variant:
     def __init__(self, kernel: Any, kinds: tuple):
         self.kinds, signature = kinds, (types.int64, types.int64, *kinds)
         kernel.compile(signature)
-        code = kernel.overloads[signature]
-        self.entry: Callable = code.entry_point
+        self.entry: Callable = kernel.overloads[signature].entry_point
         """What Python calls, with one share."""
-        self.address: int = code.library.get_pointer_to_function(code.fndesc.llvm_func_name)
+        self.address = address_of(kernel, signature)
         """Where the code itself is."""
         self.entry_on_team: Callable | None = None
 
@@ -124,6 +121,13 @@ class Variant:
             team.compile(signature)
             self.entry_on_team = team.overloads[signature].entry_point
         _require_memory(self.entry_on_team(self.address, threads.start_team, count, arguments))
+
+
+def address_of(function: Any, signature: tuple) -> int:
+    """The address of the code of a function for these types, compiled where there is none yet."""
+    function.compile(signature)
+    code = function.overloads[signature]
+    return int(code.library.get_pointer_to_function(code.fndesc.llvm_func_name))
 
 
 def kind_of(argument: Any) -> Any:
@@ -172,4 +176,7 @@ SOURCES = stamp_of(resources.files(__package__))
 kernel: Any = partial(Kernel, options=ALONE)
 bound_kernel: Any = partial(Kernel, options=ALONE | {"no_cpython_wrapper": True})
 """A kernel that is only called bound, for which numba compiles no way in."""
+with_words = compiled(words.with_words, CachedCode, **ALONE, no_cpython_wrapper=True)
 team, on_words = (compiled(function, CachedCode, **ALONE) for function in (threads.on_team, words.on_words))
+ON_WORDS = (types.int64,) * 7
+"""The types of what `on_words` takes."""

@@ -192,15 +192,32 @@ def call_here(typing: Any, kernel: Any, share: Any, count: Any, arguments: Any) 
     """Call `kernel(share, count, *arguments)` on this thread; 1 where it failed, else 0."""
 
     def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
-        kernel_at, own_share, number, packed = values
-        kinds = (types.int64, types.int64, *arguments.types)
-        kernel_type = context.call_conv.get_function_type(types.none, kinds).as_pointer()
-        unpacked = cgutils.unpack_tuple(builder, packed, len(arguments.types))
-        code = builder.inttoptr(kernel_at, kernel_type)
-        status, _ = context.call_conv.call_function(builder, code, types.none, kinds, [own_share, number, *unpacked])
-        return builder.zext(status.is_error, INT64)
+        return builder.zext(_call(context, builder, values, arguments.types).is_error, INT64)
 
     return types.int64(types.int64, types.int64, types.int64, arguments), generate
+
+
+@intrinsic
+def call(typing: Any, kernel: Any, share: Any, count: Any, arguments: Any) -> Any:
+    """Call `kernel(share, count, *arguments)` on this thread, and fail where it fails."""
+
+    def generate(context: Any, builder: Any, _: Any, values: Any) -> Any:
+        status = _call(context, builder, values, arguments.types)
+        with builder.if_then(status.is_error, likely=False):
+            context.call_conv.return_status_propagate(builder, status)
+        return context.get_dummy_value()
+
+    return types.none(types.int64, types.int64, types.int64, arguments), generate
+
+
+def _call(context: Any, builder: Any, values: Any, argument_kinds: Any) -> Any:
+    """Call code for a share; how it ended."""
+    kernel_at, share, count, packed = values
+    kinds = (types.int64, types.int64, *argument_kinds)
+    code = builder.inttoptr(kernel_at, context.call_conv.get_function_type(types.none, kinds).as_pointer())
+    arguments = cgutils.unpack_tuple(builder, packed, len(argument_kinds))
+    status, _ = context.call_conv.call_function(builder, code, types.none, kinds, [share, count, *arguments])
+    return status
 
 
 def _work(context: Any, thread: Any, state_type: Any, kinds: tuple) -> None:

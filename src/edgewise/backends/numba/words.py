@@ -14,10 +14,12 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.datamodel import models
+from numba.extending import register_model
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
-from edgewise.backends.numba.threads import INT64, call_here, call_on_team, intrinsic
+from edgewise.backends.numba.threads import INT64, call, call_here, call_on_team, intrinsic
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,28 @@ def type_of(argument: Any) -> Any:
     return types.int64 if dtype is None else types.Array(from_dtype(dtype), 1, "C")
 
 
+class Words(types.Type):
+    """The address of the words of arguments of these types: a whole number, whose type says what lies there."""
+
+    def __init__(self, kinds: Any):
+        super().__init__(f"Words({kinds})")
+        self.kinds = kinds
+
+
+@register_model(Words)
+class WordsModel(models.PrimitiveModel):
+    """In compiled code it is a whole number."""
+
+    def __init__(self, manager: Any, kind: Words):
+        super().__init__(manager, kind, INT64)
+
+
 @intrinsic
-def arguments_of(typing: Any, words: Any, values: Any, kinds: Any) -> Any:
-    """The tuple of the arguments of these types, from the addresses of words and values."""
+def arguments_of(typing: Any, words: Any, values: Any) -> Any:
+    """The tuple of arguments, from the addresses of words and values."""
 
     def generate(context: Any, builder: Any, _: Any, addresses: Any) -> Any:
-        words_at, values_at = (builder.inttoptr(address, INT64.as_pointer()) for address in addresses[:2])
+        words_at, values_at = (builder.inttoptr(address, INT64.as_pointer()) for address in addresses)
         place = 0
 
         def word() -> Any:
@@ -83,9 +101,9 @@ def arguments_of(typing: Any, words: Any, values: Any, kinds: Any) -> Any:
                 return _array(context, builder, kind, number(), number())
             return builder.bitcast(word(), ir.DoubleType()) if kind == types.float64 else number()
 
-        return argument(kinds.instance_type)
+        return argument(words.kinds)
 
-    return kinds.instance_type(types.int64, types.int64, kinds), generate
+    return words.kinds(words, types.int64), generate
 
 
 def fields_of(kind: Any) -> Any:
@@ -103,13 +121,17 @@ def _array(context: Any, builder: Any, kind: Any, address: Any, size: Any) -> An
     return array._getvalue()
 
 
-def on_words(kernel: Any, start_team: Any, share: Any, count: Any, words: Any, values: Any, kinds: Any) -> Any:
-    """Call a kernel, the address of its code, with the arguments of these types; how many shares failed.
+def with_words(share: Any, count: Any, kernel: Any, words: Any, values: Any) -> Any:
+    """Call a kernel, the address of its code, for one share, with the arguments that words and values stand for."""
+    call(kernel, share, count, arguments_of(words, values))
+
+
+def on_words(function: Any, start_team: Any, share: Any, count: Any, kernel: Any, words: Any, values: Any) -> Any:
+    """Call `with_words`, the address of its code for some types, on one share or on all; how many of them failed.
 
     One share where `start_team` is 0, else all of `count`, on the threads that `start_team` starts. Python calls it,
     without its lock.
     """
-    arguments = arguments_of(words, values, kinds)
     if start_team == 0:
-        return call_here(kernel, share, count, arguments)
-    return call_on_team(kernel, start_team, count, arguments)
+        return call_here(function, share, count, (kernel, words, values))
+    return call_on_team(function, start_team, count, (kernel, words, values))
