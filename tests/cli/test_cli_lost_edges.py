@@ -229,3 +229,43 @@ def test_a_store_whose_tables_lack_edges_says_so(edgewise, tables, tmp_path):
     assert f"(all in {tmp_path / 'rejected.csv'})" in err and len(read_csv(tmp_path / "rejected.csv")) == 1
     code, _, err = edgewise(*predict, "--strict", "--overwrite")
     assert code == 2 and "'nobody' is not a node" in err
+
+
+def test_rows_near_a_node_that_cannot_be_read_say_so(edgewise, tables, tmp_path):
+    """Its features are 0 for its neighbors, whose predictions change."""
+    nodes, edges, table, _ = tables
+    table["x"][5] = "soon"
+    bad, out = write_csv(tmp_path / "bad.csv", table), tmp_path / "out.csv"
+
+    words = ["--edges", edges, "--target-columns", "y", "--feature-columns", "x", *SMALL]
+    assert edgewise("train", "nodes", nodes, *words, "-o", tmp_path / "run")[0] == 0
+    code, _, err = edgewise("predict", tmp_path / "run", bad, "--edges", edges, "-o", out)
+    assert code == 0 and "29 of 30 rows predicted, 4 of them near nodes whose features cannot be read" in err
+    near, far = "ok, but features 1 hop away cannot be read", "ok, but features 2 hops away cannot be read"
+    said = said_of_rows(out)
+    assert said == {"n3": far, "n4": near, "n5": "x: 'soon' is not a number", "n6": near, "n7": far}
+
+    whole = tmp_path / "whole.csv"
+    assert edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", whole)[0] == 0
+    pairs = zip(read_csv(out), read_csv(whole), strict=True)
+    assert {row["id"] for row, other in pairs if row["y_pred"] != other["y_pred"]} == said.keys()
+
+    assert (
+        edgewise("train", "links", nodes, "--edges", edges, "--ignore-columns", "y", *SMALL, "-o", tmp_path / "links")[
+            0
+        ]
+        == 0
+    )
+    links = write_csv(tmp_path / "pairs.csv", {"a": ["n5", "n7", "n20"], "b": ["n9", "n15", "n22"]})
+    words = [links, "--nodes", bad, "--edges", edges, "-o", out, "--overwrite"]
+    code, _, err = edgewise("predict", tmp_path / "links", *words)
+    assert code == 0 and "2 of them near nodes whose features cannot be read" in err
+    status = [row["status"] for row in read_csv(out)]
+    assert status == ["ok, but features of its nodes cannot be read", far, "ok"]
+
+    words = ["--feature-columns", "x", "-o", tmp_path / "store"]
+    code, _, err = edgewise("prepare", bad, edges, *words)
+    assert code == 0, err
+    code, _, err = edgewise("predict", tmp_path / "run", tmp_path / "store", "-o", out, "--overwrite")
+    assert code == 0 and "29 of 30 rows predicted, 4 of them near nodes whose features cannot be read" in err
+    assert said_of_rows(out).keys() == said.keys()

@@ -81,6 +81,8 @@ class Rows:
     """What the rows hold."""
     rejected_edges: Sequence[Rejection] = ()
     """Those of `rejected` that cannot be read as an edge; none for rows without edges."""
+    unread: Sequence[int] = ()
+    """Rows of which something else than a target or weight cannot be read: other rows may depend on it."""
     notes: tuple[str, ...] = ()
     """Notes about the targets, one line each: the task type and why, similar labels."""
 
@@ -221,6 +223,8 @@ def checked_rows(
     Raises:
         DataError: No row can be used; or one cannot, and `strict`.
     """
+    supervision = (*columns.target_columns, columns.weight_column)
+    unread = [row for row, (column, _, _) in problems.first.items() if column not in supervision]
     target_problems = problems if need_targets else Problems()
     notes: list[str] = []
     if columns.task_type == AUTO:
@@ -267,7 +271,9 @@ def checked_rows(
     if cells.mapped:
         notes.insert(0, mapped_note(len(cells.lines)))
 
-    return Rows(cells, columns, targets, weights, classes, status, rejected, contents, notes=tuple(notes))
+    return Rows(
+        cells, columns, targets, weights, classes, status, rejected, contents, unread=unread, notes=tuple(notes)
+    )
 
 
 def _read_targets(

@@ -17,7 +17,7 @@ from edgewise.learn.engine.chunks import map_chunks
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.progress import monitored, note, stage
-from edgewise.learn.readers.graphs.lost import REASON
+from edgewise.learn.readers.graphs.lost import EDGES, FEATURES, REASONS, num_lacking
 from edgewise.learn.tables.impute import FILLED
 from edgewise.learn.tables.options import current_format, current_limits, read_limits, table_format
 from edgewise.learn.tables.read import CHUNK_ROWS, Cells, TableChunks
@@ -49,6 +49,8 @@ class Tally:
     """Those of them whose status says why not to rely on it."""
     num_missing_edges: int = 0
     """Those near an edge that cannot be read, whose prediction lacks it."""
+    num_near_unread: int = 0
+    """Those near a node whose features cannot be read."""
     num_filled: int = 0
     """Those that lack numbers, which were filled."""
     num_cut: int = 0
@@ -61,6 +63,24 @@ class Tally:
     """Those that are out of vocabulary."""
     conformers: "dict[str, tuple[How, str]]" = field(default_factory=dict)
     """Molecules whose conformer was not found at once, by their canonical SMILES: how it was, and as it is written."""
+
+    @classmethod
+    def of(cls, statuses: Sequence[str], read: Sequence[str], num_predicted: int, *, counts_doubts: bool) -> "Tally":
+        """What the status of each row says.
+
+        Args:
+            statuses: of all rows.
+            read: what was known of them when they were read.
+            num_predicted: those that have a prediction.
+            counts_doubts: whether a status may say why not to rely on a prediction.
+        """
+        num_missing_edges, num_near_unread = (num_lacking(statuses, what) for what in REASONS)
+        doubtful = 0
+        if counts_doubts and not num_missing_edges and not num_near_unread:
+            pairs = zip(statuses, read, strict=True)
+            doubtful = sum(status != before and (FILLED not in status or "; " in status) for status, before in pairs)
+        num_filled = sum(FILLED in status for status in statuses)
+        return cls(len(statuses), num_predicted, doubtful, num_missing_edges, num_near_unread, num_filled)
 
     def __add__(self, other: "Tally") -> "Tally":
         """Both together; of a molecule that is in both, the first writing counts."""
@@ -76,7 +96,9 @@ class Tally:
         if self.num_doubtful:
             summary += f", {self.num_doubtful:,} of them from unknown words alone"
         if self.num_missing_edges:
-            summary += f", {self.num_missing_edges:,} of them {REASON}"
+            summary += f", {self.num_missing_edges:,} of them {REASONS[EDGES]}"
+        if self.num_near_unread:
+            summary += f", {self.num_near_unread:,} of them {REASONS[FEATURES]}"
         if self.num_filled:
             summary += f", {self.num_filled:,} of them with missing numbers {FILLED}"
         return summary + unpredicted(self.num_rows - self.num_predicted)
@@ -182,21 +204,12 @@ def predict_rows(trained: FittedTable, data: Data, request: PredictRequest, tall
         **trained.more_columns(data, rows, similarities),
         "status": statuses,
     }
-    num_filled = sum(FILLED in status for status in statuses)
-    # Molecules that are doubtful have a note of their own, by how they were placed.
-    doubtful = 0 if tally.conformers else num_doubtful(statuses, data.rows.status)
-    is_lost = bool(data.rows.rejected_edges)
     return PredictedChunk(
         data.rows.cells.as_written,
         added,
-        tally + Tally(len(data.rows), len(rows), doubtful * (not is_lost), doubtful * is_lost, num_filled),
+        # Molecules that are doubtful have a note of their own, by how they were placed.
+        tally + Tally.of(statuses, data.rows.status, len(rows), counts_doubts=not tally.conformers),
     )
-
-
-def num_doubtful(statuses: Sequence[str], read: Sequence[str]) -> int:
-    """The rows whose status says more than that numbers were filled, beside what was known when they were read."""
-    pairs = zip(statuses, read, strict=True)
-    return sum(status != before and (FILLED not in status or "; " in status) for status, before in pairs)
 
 
 def read_rows(task: RowTask[Trained, Read], request: PredictRequest) -> tuple[Trained, Read]:

@@ -12,10 +12,9 @@ from edgewise.errors import DataError
 from edgewise.graph import Graph, SparseFeatures
 from edgewise.learn.files import JsonObject
 from edgewise.learn.networks.graph_settings import NodeSettings, NodeSizes, num_edge_inputs
-from edgewise.learn.outputs import scatter_rows
 from edgewise.learn.readers.graphs.edge_data import EdgeData
 from edgewise.learn.readers.graphs.edges import EdgeList
-from edgewise.learn.readers.graphs.lost import NOWHERE, hops_to_lost
+from edgewise.learn.readers.graphs.lost import hops_from, hops_to_lost
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, check_categories
 from edgewise.learn.readers.graphs.nodes import NodeData
 from edgewise.learn.readers.graphs.source import GraphSource
@@ -159,12 +158,10 @@ class GraphEncoding:
         sees_all = settings.is_extended or settings.has_positions
         return hops_to_lost(edges, num_nodes, settings.reach, sees_all=sees_all)
 
-    def hops_from_ends(
-        self, edges: EdgeList, num_nodes: int, ends: Sequence[np.ndarray], rows: np.ndarray, num_rows: int
-    ) -> np.ndarray:
-        """The same from the nearer of both ends, senders and receivers, of some rows; `NOWHERE` for all others."""
-        hops = self.hops_to_lost(edges, num_nodes)
-        return scatter_rows(np.minimum(*(hops[end] for end in ends)), rows, num_rows, NOWHERE)
+    def hops_to_unread(self, edges: EdgeList, num_nodes: int, unread: Sequence[int]) -> np.ndarray:
+        """How far the nearest node whose features cannot be read is from each node."""
+        sees_all = self.settings.is_extended and len(unread) > 0
+        return hops_from(unread, edges, num_nodes, self.settings.reach, sees_all=sees_all)
 
     def check(self, sizes: NodeSizes, types: TypeNames | None = None) -> None:
         """Raise DataError unless the fields fit each other, the sizes of the model and the types that it knows."""

@@ -22,11 +22,11 @@ from edgewise.learn.readers.store.nodes import node_names
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.impute import FILLED, Imputer
+from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.read import pd
 from edgewise.learn.tables.scale import TargetScaler
 from edgewise.learn.tasks.batches import RowBatches
-from edgewise.learn.tasks.chunks import Tally, note_empty_intervals, num_doubtful
+from edgewise.learn.tasks.chunks import Tally, note_empty_intervals
 from edgewise.learn.tasks.feature_scale import scaled_rows
 from edgewise.learn.tasks.graph_encoding import GraphEncoding
 from edgewise.learn.tasks.graph_notes import check_graph, note_of_edges
@@ -289,10 +289,7 @@ def stored_predictions(
         frame = pd.DataFrame({column: node_names(data.store, start, stop)})
         status = statuses[start:stop]
         added = {**prediction_columns(trained, predictions), "status": status}
-        # `statuses` adds to what was read of a node which of its edges are missing, and which numbers were filled.
-        missing = num_doubtful(status, data.rows.status[start:stop])
-        num_filled = sum(FILLED in words for words in status)
-        tally += Tally(stop - start, len(rows), num_missing_edges=missing, num_filled=num_filled)
+        tally += Tally.of(status, data.rows.status[start:stop], len(rows), counts_doubts=False)
         yield with_columns(frame, added, request.data, suffix, with_header=not start), tally.summary
     note_empty_intervals(trained, request)
 

@@ -1,6 +1,7 @@
 """The graph whose links are learned, which a trained model keeps: as arrays, and as tensors of a file."""
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,11 +42,13 @@ class LinkGraph:
     """The features of each node; of size 0 without features."""
     edges: EdgeList
     """All edges, both ways where they go both ways."""
+    unread: Sequence[int] = ()
+    """The nodes whose features cannot be read, and are 0."""
 
     @classmethod
     def of(cls, data: NodeData) -> "LinkGraph":
         """That of a table of nodes."""
-        return cls(data.rows.source, data.names, data.features, data.edges)
+        return cls(data.rows.source, data.names, data.features, data.edges, data.rows.unread)
 
     def __len__(self) -> int:
         return len(self.names)

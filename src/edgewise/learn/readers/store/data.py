@@ -140,14 +140,14 @@ def degrees_of(store: GraphStore, rows: np.ndarray) -> np.ndarray:
     return degrees
 
 
-def hops_to_lost(store: GraphStore, reach: int) -> Int64[np.ndarray, " node"]:
-    """The distance from each node to the nearest row of the edges that could not be read, up to `reach`.
+def lost_ends(store: GraphStore) -> np.ndarray:
+    """The nodes with edges that could not be read; none in stores that do not say whose edges they lack."""
+    return store.array("lost_ends") if store.has("lost_ends") else np.zeros(0, np.int64)
 
-    As `edgewise.learn.readers.graphs.lost.hops_to_lost` has it; `NOWHERE` in stores that do not say whose edges they
-    lack.
-    """
-    hops = np.full(store.num_nodes, NOWHERE)
-    frontier = store.array("lost_ends") if store.has("lost_ends") else np.zeros(0, np.int64)
+
+def hops_in_store(store: GraphStore, reach: int, nodes: Sequence[int] | np.ndarray) -> Int64[np.ndarray, " node"]:
+    """As `edgewise.learn.readers.graphs.lost.hops_from` has it."""
+    hops, frontier = np.full(store.num_nodes, NOWHERE), np.asarray(nodes, dtype=np.int64)
     hops[frontier] = 0
     offsets, links = store.array("outgoing_offsets"), store.array("outgoing_links")
 

@@ -14,7 +14,7 @@ from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edge_data import EdgeData, read_edge_data
-from edgewise.learn.readers.graphs.lost import with_lost
+from edgewise.learn.readers.graphs.lost import of_ends, with_lost
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.impute import with_filled
 from edgewise.learn.tables.scale import ColumnScaler, TargetScaler
@@ -75,7 +75,7 @@ class EdgeEncoder:
         """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
         on_graph, num_nodes, rows = self.on_graph, len(data.names), np.flatnonzero(data.rows.usable)
         edges = data.edges.messages(num_nodes, on_graph.graph.directed)
-        hops = on_graph.hops_from_ends(edges, num_nodes, data.ends(rows), rows, len(data.rows))
+        hops = of_ends(on_graph.hops_to_lost(edges, num_nodes), data.ends(rows), rows, len(data.rows))
         missing = data.missing(on_graph.names_of_edges(len(self.edge_scaler.mean)), on_graph.names_of_features())
         return with_filled(with_lost(data.rows.status, hops, "its nodes"), missing)
 

@@ -22,7 +22,7 @@ from edgewise.learn.readers.graphs.links import (
     read_pairs_of_nodes,
     split_labels,
 )
-from edgewise.learn.readers.graphs.lost import NOWHERE, REASON, with_lost
+from edgewise.learn.readers.graphs.lost import EDGES, FEATURES, REASONS, num_lacking, of_ends, with_lost
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
 from edgewise.learn.readers.graphs.source import GraphSource
@@ -251,8 +251,12 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     rows = np.flatnonzero(data.usable)
     ends = data.senders[rows], data.receivers[rows]
 
-    hops = fitted.encoder.on_graph.hops_from_ends(graph.edges, len(graph), ends, rows, data.num_rows)
-    status = with_lost(data.status, hops, "its nodes")
+    on_graph = fitted.encoder.on_graph
+    lost = on_graph.hops_to_lost(graph.edges, len(graph))
+    unread = on_graph.hops_to_unread(graph.edges, len(graph), graph.unread)
+    status: Sequence[str] = data.status
+    for hops, what in ((lost, EDGES), (unread, FEATURES)):
+        status = with_lost(status, of_ends(hops, ends, rows, data.num_rows), "its nodes", what)
     links = Links.of(graph.edges, len(graph), source.directed, allow_empty=True)
     are_known = links.contain(links.pairs.of(*ends)).astype(int)
     is_known: list[str | bool] = [""] * data.num_rows
@@ -266,10 +270,11 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Written, str]:
         "status": status,
     }
     content = with_columns(data.frame, added, request.data, suffix)
-    num_lacking = int((hops != NOWHERE).sum())
+    counts = {reason: num_lacking(status, what) for what, reason in REASONS.items()}
+    lacking = "".join(f", {count:,} of them {reason}" for reason, count in counts.items() if count)
     summary = (
         f"{len(rows):,} of {plural(data.num_rows, 'pair')} predicted, {sum(are_known):,} of them links of the "
-        f"graph already{f', {num_lacking:,} of them {REASON}' if num_lacking else ''}"
+        f"graph already{lacking}"
     )
     return content, f"{summary}{unpredicted(data.num_rows - len(rows))}"
 

@@ -15,10 +15,10 @@ from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.file import is_graph_file
-from edgewise.learn.readers.graphs.lost import with_lost
+from edgewise.learn.readers.graphs.lost import FEATURES, with_lost
 from edgewise.learn.readers.graphs.nodes import NodeData, read_nodes
 from edgewise.learn.readers.graphs.types import TypeNames
-from edgewise.learn.readers.store.data import StoredNodeData, hops_to_lost
+from edgewise.learn.readers.store.data import StoredNodeData, hops_in_store, lost_ends
 from edgewise.learn.readers.store.graph import StoredNodes
 from edgewise.learn.readers.store.layout import is_store
 from edgewise.learn.tables.columns import AUTO
@@ -141,13 +141,15 @@ class NodeEncoder:
         return RowBatches.of_nodes(data.rows, scale, graph)
 
     def statuses(self, data: NodeData | StoredNodeData) -> list[str]:
-        """The status of each node; also which nodes lack edges that cannot be read, and whose numbers were filled."""
+        """The status of each node; also what cannot be read of their neighborhoods, and whose numbers were filled."""
         on_graph = self.on_graph
         if isinstance(data, StoredNodeData):
-            hops = hops_to_lost(data.store, on_graph.settings.reach)
+            starts = lost_ends(data.store), data.rows.unread
+            lost, unread = (hops_in_store(data.store, on_graph.settings.reach, nodes) for nodes in starts)
         else:
-            hops = on_graph.hops_to_lost(data.edges, len(data.names))
-        status = with_lost(data.rows.status, hops, "the node")
+            lost = on_graph.hops_to_lost(data.edges, len(data.names))
+            unread = on_graph.hops_to_unread(data.edges, len(data.names), data.rows.unread)
+        status = with_lost(with_lost(data.rows.status, lost, "the node"), unread, "the node", FEATURES)
         edge_names = on_graph.names_of_edges(data.num_edge_features)
         return with_filled(status, data.missing(on_graph.names_of_features(), edge_names))
 
