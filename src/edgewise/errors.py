@@ -99,10 +99,18 @@ def refuse_single_text(what: str, values: object) -> None:
     if isinstance(values, str | bytes):
         shown = repr(values) if len(values) <= 40 else f"{values[:37]!r}…"
         raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")
+    if isinstance(values, Iterator):
+        raise DataError(f"{what} is a {type(values).__name__}, which can be read only once; put it into a list.")
     if isinstance(values, Mapping | Set):
         raise DataError(
             f"{what} is a {type(values).__name__}, where a sequence is expected; give a list, an array or a DataFrame."
         )
+
+
+def refuse_table(what: str, values: object) -> None:
+    """Raise DataError where a DataFrame is given for one column: Python would take the names of its columns."""
+    if hasattr(values, "columns"):
+        raise DataError(f"{what} is a {type(values).__name__}; give the one of its columns that is meant.")
 
 
 def plural(number: int, one: str, many: str | None = None) -> str:

@@ -241,7 +241,8 @@ def test_cells_that_cannot_be_read_are_counted_and_named(tables, capsys):
     assert main(["predict", str(tables / "run"), str(tables / "store"), "-o", str(tables / "p.csv")]) == 0
     summary = capsys.readouterr().err
     assert "149 of 150 rows predicted, " in summary
-    assert " of them without edges that cannot be read, 1 of them with missing numbers" in summary
+    assert " of them without edges that cannot be read, " in summary
+    assert " of them near nodes whose features cannot be read, 1 of them with missing numbers" in summary
     assert "filled with the median; 1 could not be, and says why in the column 'status'" in summary
     found = pd.read_csv(tables / "p.csv")
     assert found.loc[3, "status"] == "a: 'much' is not a number"

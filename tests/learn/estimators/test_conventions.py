@@ -5,6 +5,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -21,7 +22,9 @@ from edgewise.learn.estimators import (
     MoleculeRegressor,
     NodeClassifier,
     NodeRegressor,
+    Tagger,
     TextRegressor,
+    Translator,
 )
 from edgewise.learn.estimators.labels import class_numbers, r2
 from edgewise.learn.estimators.parameters import changed_values
@@ -255,7 +258,6 @@ def test_weights_of_a_score_are_as_many_as_rows(graph, regressor):
 
 def test_a_forecaster_takes_arrays():
     torch = pytest.importorskip("torch")
-    pd = pytest.importorskip("pandas")
     noise = np.random.default_rng(0).normal(size=60)
     values, edges = np.stack([noise, np.roll(noise, 1)], axis=1), np.array([[0], [1]])
     settings = {"context": 3, "horizon": 2, "model_dim": 4, "epochs": 1, "directed": True}
@@ -275,3 +277,49 @@ def test_a_forecaster_takes_arrays():
     ):
         with pytest.raises(DataError, match=message):
             Forecaster(**settings).fit(X, more)
+
+
+MASKS = [
+    (pd.array([None, *[True] * 4, *[False] * 7], dtype="boolean"), "<NA>"),
+    (np.ma.masked_array(np.arange(12) < 4, mask=np.arange(12) == 0), "None"),
+    ([float("nan"), *[1.0] * 4, *[0.0] * 7], "nan"),
+    (["no", *["yes"] * 4, *["no"] * 7], "'no'"),
+]
+
+
+@pytest.mark.parametrize(("mask", "shown"), MASKS)
+@pytest.mark.parametrize(
+    "fit",
+    [
+        lambda mask: TextRegressor(epochs=1).fit(["a", "b"] * 6, np.arange(12), validation=mask),
+        lambda mask: NodeRegressor(**NODES).fit(np.eye(12), np.arange(12), np.zeros((2, 0), int), validation=mask),
+        lambda mask: Tagger(epochs=1).fit([["a"]] * 12, [["X"], ["O"]] * 6, validation=mask),
+        lambda mask: Translator(epochs=1).fit(["a"] * 12, ["b"] * 12, validation=mask),
+        lambda mask: LinkPredictor(epochs=1, directed=True).fit(
+            np.eye(13), edges=np.stack([np.arange(12), np.arange(12) + 1]), validation=mask
+        ),
+    ],
+)
+def test_a_mask_of_validation_is_true_or_false(fit, mask, shown):
+    """NaN is true for numpy, and what an array masks has a value underneath."""
+    with pytest.raises(DataError, match=re.escape(f"fit: row 0 of validation is {shown}; expected True or False.")):
+        fit(mask)
+
+
+@pytest.mark.parametrize(
+    ("weight", "message"),
+    [
+        (-1.0, "score: row 2 of sample_weight is -1.0; expected a finite number, zero or more"),
+        (np.nan, "score: row 2 of sample_weight is nan; expected"),
+        (np.inf, "score: row 2 of sample_weight is inf; expected"),
+        (None, "score: every weight in sample_weight is zero"),
+    ],
+)
+def test_weights_of_a_score_weigh(graph, regressor, weight, message):
+    features, numbers, edges = graph
+    weights = np.zeros(30) if weight is None else np.where(np.arange(30) == 2, weight, 1.0)
+    with pytest.raises(DataError, match=message):
+        regressor.score(features, numbers[:, 0], edges, sample_weight=weights)
+    weights = np.where(np.arange(30) == 4, 1.0, 0.0)
+    with pytest.raises(DataError, match="of the rows with a label add up to zero"):
+        regressor.score(features, numbers[:, 0], edges, sample_weight=weights)

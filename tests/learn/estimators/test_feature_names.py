@@ -211,3 +211,22 @@ def test_one_token_has_no_score():
         with pytest.raises(DataError, match="a score needs two or more"):
             fitted.score(text)
     assert fitted.score("ab") < 0
+
+
+@pytest.mark.parametrize(
+    "labels", [[0, 1], [2019, 2020], pd.MultiIndex.from_tuples([("film", "title"), ("film", "body")])]
+)
+def test_columns_that_are_not_called_by_text_are_taken_by_their_labels(labels):
+    frame = TEXTS.set_axis(labels, axis=1)
+    model = classifier().fit(frame, LABELS)
+    swapped = frame.iloc[:, ::-1]
+    np.testing.assert_array_equal(model.predict_proba(swapped), model.predict_proba(frame))
+    np.testing.assert_array_equal(model.predict_proba(frame.to_numpy()), model.predict_proba(frame))
+
+
+def test_a_series_with_counted_columns_keeps_its_edges():
+    times = np.arange(80)[:, None]
+    series = pd.DataFrame(np.sin(times / 5 + np.arange(3)))
+    settings = {"context": 4, "horizon": 2, "epochs": 1, "model_dim": 8, "random_state": 0}
+    model = Forecaster(**settings).fit(series, edges=np.array([[0], [1]]))
+    np.testing.assert_array_equal(model.predict(series[[2, 1, 0]]), model.predict(series))

@@ -6,7 +6,8 @@ import networkx as nx
 import numpy as np
 import pytest
 import torch
-from torch_geometric.data import Data, HeteroData
+from torch_geometric.data import Batch, Data, HeteroData
+from torch_geometric.loader import DataLoader
 
 from edgewise import (
     DataError,
@@ -108,3 +109,21 @@ def test_what_does_not_fit():
     for message, call in cases.items():
         with pytest.raises(DataError, match=re.escape(message)):
             call()
+
+
+def test_batches_in_a_list_are_as_many_graphs():
+    graphs = [Data(x=X[start : start + 4], edge_index=torch.tensor([[0, 1], [1, 2]])) for start in range(9)]
+    model = GraphClassifier(model="gcn", **FEW).fit(graphs, np.arange(9) % 2)
+    expected = model.predict_proba(graphs)
+    assert len(expected) == 9
+    for batches in (
+        [Batch.from_data_list(graphs[:4]), graphs[4], Batch.from_data_list(graphs[5:])],
+        [Graph.batch([Graph.of(graph) for graph in graphs[:5]]), *graphs[5:]],
+    ):
+        np.testing.assert_allclose(model.predict_proba(batches), expected, rtol=1e-5)
+    with pytest.raises(DataError, match=r"X is a DataLoader, .* give loader.dataset"):
+        model.predict(DataLoader(graphs, batch_size=2))
+    with pytest.raises(DataError, match="X is one graph, a Data, where several are expected; put it into a list"):
+        model.predict(graphs[0])
+    with pytest.raises(DataError, match="item holds 2 graphs; an explanation is of one"):
+        model.explain(Batch.from_data_list(graphs[:2]))

@@ -2,13 +2,14 @@
 
 import networkx
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from edgewise import DataError, Edges, SettingError
 from edgewise.graph import Graph
 from edgewise.interop.networkx import from_networkx
-from edgewise.learn.estimators import EdgeRegressor, LinkPredictor, NodeClassifier
+from edgewise.learn.estimators import EdgeRegressor, GraphNodes, LinkPredictor, NodeClassifier
 
 SIZE = 16
 NAMES = tuple(range(100, 100 + SIZE))
@@ -106,3 +107,26 @@ def test_attributes_that_are_not_read_are_named():
     assert graph.node_features.tolist() == [[1.0], [2.0]]
     read = from_networkx(people, node_attributes=["age", "feature"], edge_attributes=["since"])
     assert read.node_features.tolist() == [[30.0, 1.0], [40.0, 2.0]]
+
+
+def test_a_series_whose_index_names_the_nodes_is_taken_by_these_names(named):
+    """Targets, weights and masks alike; an index that only counts says nothing."""
+    labels = pd.Series(np.arange(SIZE) % 2, index=NAMES)
+    weights = pd.Series(np.arange(SIZE) + 1.0, index=NAMES)
+    held_out = pd.Series(np.arange(SIZE) < 4, index=NAMES)
+    model, shuffled = NodeClassifier(model="gcn", random_state=0, **SMALL), np.random.default_rng(0).permutation(NAMES)
+    expected = model.fit(named, labels, sample_weight=weights, validation=held_out).predict_proba(named)
+    score = model.score(named, labels, nodes=~held_out, sample_weight=weights)
+
+    model.fit(named, labels[shuffled], sample_weight=weights[shuffled], validation=held_out[shuffled])
+    np.testing.assert_array_equal(model.predict_proba(named), expected)
+    parts = {"nodes": ~held_out[shuffled], "sample_weight": weights[shuffled]}
+    assert model.score(named, labels[shuffled], **parts) == score
+    assert model.score(named, labels.reset_index(drop=True), nodes=~held_out, sample_weight=weights) == score
+    rows = GraphNodes(named)[[3, 1]]
+    assert model.score(rows, labels[[101, 103]]) == model.score(rows, labels[[103, 101]])
+
+
+def test_a_pair_of_one_node_is_called_by_its_name(links):
+    with pytest.raises(DataError, match=r"pair 0 is \['102', '102'\]: a link joins two different nodes"):
+        links.predict([[102, 102]])

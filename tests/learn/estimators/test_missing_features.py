@@ -216,7 +216,7 @@ def test_what_an_array_beside_features_masks_is_missing():
         for values in (masked, list(masked)):
             found = estimator.fit(rows, target, **{name: values}, **beside)
             np.testing.assert_array_equal(found.predict(rows, **{name: values}, **beside), expected)
-        with pytest.raises(DataError, match="row 4, column 'weight': empty cell"):
+        with pytest.raises(DataError, match="row 4 of sample_weight is nan; expected"):
             estimator.fit(rows, target, **{name: values}, **beside, sample_weight=np.abs(masked[:, 0]))
 
     molecules = MoleculeRegressor(epochs=2, companions=()).fit(smiles, target, conditions=missing)

@@ -42,7 +42,7 @@ SMALL = {"model": "gru", "epochs": 1, "model_dim": 8}
         ),
         (
             lambda: TextRegressor().fit(TEXTS, np.ones(16), sample_weight=[*[1.0] * 5, -1, *[1.0] * 10]),
-            "row 5, column 'weight': '-1.0' is negative",
+            "fit: row 5 of sample_weight is -1.0; expected a finite number, zero or more",
         ),
     ],
 )  # fmt: skip

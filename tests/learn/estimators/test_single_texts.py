@@ -179,3 +179,24 @@ def test_missing_targets_of_pandas_are_missing():
     y = pd.DataFrame({"a": [1.0, pd.NA, 3.0, 4.0], "b": [2.0, 2.5, 1.0, 3.0]}, dtype=object)
     fitted = TextRegressor(model="gru", random_state=0, **SMALL).fit(["a b"] * 4, y)
     assert np.isfinite(fitted.score(["a b"] * 4, y))
+
+
+TABLE = pd.DataFrame({"text": ["a", "b"]})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Translator().fit(TABLE, ["A", "B"]), "fit: X is a DataFrame; give the one of its columns"),
+        (lambda: Translator().fit(["a", "b"], TABLE), "fit: y is a DataFrame; give the one of its columns"),
+        (lambda: Tagger().fit(TABLE, [["A"]]), "sentences is a DataFrame; give the one of its columns"),
+        (
+            lambda: TextRegressor().fit(iter(["a", "b"]), [1.0, 2.0]),
+            "X is a list_iterator, which can be read only once",
+        ),
+        (lambda: Translator().fit(map(str, [1]), ["A"]), "fit: X is a map, which can be read only once; put it into"),
+    ],
+)
+def test_tables_and_iterators_are_no_lists_of_texts(make, message):
+    with pytest.raises(DataError, match=message):
+        make()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
+from torch.utils.data import DataLoader
 
 from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.graph import Graph
@@ -308,10 +309,29 @@ def plain(owner: str, rows: GraphNodes) -> GraphNodes:
 
 
 def one_by_one(graphs: Any) -> RowsLike:
-    """The graphs of a batch, ours or PyTorch Geometric's, one by one; others as they are."""
-    if isinstance(graphs, Graph):
-        return graphs.unbatch()
-    return graphs.to_data_list() if library_of(graphs) == "pyg" and hasattr(graphs, "to_data_list") else graphs
+    """The graphs of a batch, ours or PyTorch Geometric's, one by one, also of those in a list; others as they are.
+
+    Raises:
+        DataError: It is one graph, or a loader, whose order may differ each time.
+    """
+    if isinstance(graphs, DataLoader):
+        raise DataError("X is a DataLoader, whose graphs may come in another order each time; give loader.dataset.")
+    if isinstance(graphs, Graph) or hasattr(graphs, "to_data_list"):
+        return _of_batch(graphs)
+    if library_of(graphs) in ("pyg", "networkx"):
+        raise DataError(f"X is one graph, a {type(graphs).__name__}, where several are expected; put it into a list.")
+    refuse_single_text("X", graphs)
+    if isinstance(graphs, list | tuple) and any(_is_batch(graph) for graph in graphs):
+        return [graph for part in graphs for graph in (_of_batch(part) if _is_batch(part) else [part])]
+    return graphs
+
+
+def _is_batch(graph: Any) -> bool:
+    return graph.offsets is not None if isinstance(graph, Graph) else hasattr(graph, "to_data_list")
+
+
+def _of_batch(batch: Any) -> list[Any]:
+    return batch.unbatch() if isinstance(batch, Graph) else batch.to_data_list()
 
 
 def _from_arrays(

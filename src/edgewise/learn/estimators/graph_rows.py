@@ -2,16 +2,19 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text
+from edgewise.graph import Graph
+from edgewise.graph.forms import library_of
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
 from edgewise.learn.estimators.labels import has_label, is_known, label_columns, plain_array, r2, share_right
-from edgewise.learn.estimators.numbers import as_numbers
+from edgewise.learn.estimators.names import in_row_order
+from edgewise.learn.estimators.numbers import as_numbers, mask_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import (
     classes_of,
@@ -53,9 +56,21 @@ def scatter_targets(
         replace(
             supervision,
             sample_weight=None if weights is None else rows.scatter(np.asarray(weights), 0.0),
-            validation=None if validation is None else rows.scatter(np.asarray(validation), False),
+            validation=None
+            if validation is None
+            else rows.scatter(mask_of("validation", validation, len(rows)), False),
         ),
     )
+
+
+def names_of_nodes(X: Any) -> tuple[str, ...] | None:
+    """What the nodes of a graph are called that are rows; None where they are numbered."""
+    if isinstance(X, GraphNodes):
+        names = X.names
+        return names if names is None or X.rows is None else tuple(names[row] for row in X.rows.tolist())
+    if library_of(X) == "networkx":
+        return tuple(map(str, X.nodes))
+    return None if not isinstance(X, Graph) or X.names is None else tuple(map(str, X.names))
 
 
 def names_of_graph(X: object) -> Names:
@@ -165,7 +180,8 @@ def score_classes(
         if np.issubdtype(labels.dtype, np.integer) and -1 not in classes.tolist():
             has_labels[-1] &= labels != -1
 
-    mask = _mask_of(nodes, len(columns[0]))
+    names = adapter.row_names(X)
+    mask, sample_weight = _mask_of(in_row_order(nodes, names), len(columns[0])), in_row_order(sample_weight, names)
     predicted = predict_classes(estimator, adapter, X, extra_inputs)
     if len(columns) != len(classes_of(estimator)) or len(predicted) != len(columns[0]):
         raise DataError(f"score: y is {plain_array(y).shape}, but predictions are {predicted.shape}.")
@@ -192,7 +208,9 @@ def score_numbers(
         count = plural(len(targets), "row")
         raise DataError(f"score: y has {count}, but there are {len(values)} {rows.row_noun}.")
 
-    targets = np.where(_mask_of(nodes, len(values)).reshape(-1, *[1] * (targets.ndim - 1)), targets, np.nan)
+    names = adapter.row_names(X)
+    mask, sample_weight = _mask_of(in_row_order(nodes, names), len(values)), in_row_order(sample_weight, names)
+    targets = np.where(mask.reshape(-1, *[1] * (targets.ndim - 1)), targets, np.nan)
     return r2(targets, values, predictions.statuses, sample_weight)
 
 

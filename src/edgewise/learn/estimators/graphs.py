@@ -121,6 +121,8 @@ def explain(
     row = one_row("graph_features", extra_inputs["graph_features"], names_of(estimator, "graph_features"), names)
     if not hasattr(row, "columns"):
         row = None if row is None else [unwrapped(row)]
+    if (count := len(one_by_one([item]))) != 1:
+        raise DataError(f"item holds {plural(count, 'graph')}; an explanation is of one.")
     inputs = table_inputs(estimator, [item], without_none({"graph_features": row}))
     return explain_graph(trained, prediction_data(trained, inputs), 0, target=target, label=label, methods=methods)
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.names import has_columns
-from edgewise.learn.estimators.numbers import as_numbers, unwrapped
+from edgewise.learn.estimators.numbers import as_numbers, unwrapped, weights_of
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.tables.labels import alike_note
 from edgewise.learn.tables.read import ARRAYS
@@ -136,7 +136,7 @@ def share_right(
     sample_weight: ArrayLike | None,
 ) -> float:
     """`accuracy`, where it is known which labels count: `is_labeled` of each target."""
-    weights = weights_of(sample_weight, len(predicted))
+    weights = None if sample_weight is None else weights_of("score", sample_weight, len(predicted))
     judged = np.any(is_labeled, axis=0)
     if not judged.any():
         raise DataError("score: no row has a label; expected labels to compare with.")
@@ -148,24 +148,20 @@ def share_right(
                 f"{_some(of_target.tolist())}. Give labels of the same type as in fit."
             )
     right = all_right(columns, is_labeled, predicted)[judged]
-    weights = None if weights is None else weights[judged]
-    if weights is not None and not weights.sum():
-        raise DataError("score: the weights in sample_weight of the rows with a label add up to zero.")
-    return float(np.average(right, weights=weights))
+    return float(np.average(right, weights=_weights_of_known(weights, judged)))
 
 
-def weights_of(sample_weight: ArrayLike | None, num_rows: int) -> np.ndarray | None:
-    """(row): the weights of a score; None where all rows count the same.
+def _weights_of_known(weights: np.ndarray | None, is_known: np.ndarray) -> np.ndarray | None:
+    """The weights of the rows that are judged.
 
     Raises:
-        DataError: There are more or fewer weights than rows.
+        DataError: All are zero.
     """
-    if sample_weight is None:
+    if weights is None:
         return None
-    weights = as_numbers("sample_weight", sample_weight)
-    if weights.shape != (num_rows,):
-        raise DataError(f"score: sample_weight is {weights.shape}; expected a weight for each row, ({num_rows},).")
-    return weights
+    if not weights[is_known].any():
+        raise DataError("score: the weights in sample_weight of the rows with a label add up to zero.")
+    return weights[is_known]
 
 
 def _some(labels: Sequence[object]) -> str:
@@ -211,9 +207,9 @@ def r2(y: object, predicted: np.ndarray, status: Sequence[str], sample_weight: A
         raise DataError(f"score: row {row} has a target, but cannot be predicted: {status[row]}.")
     if not has_target.any(axis=0).all():
         raise DataError("score: y is empty; expected targets to compare with.")
-    weights = weights_of(sample_weight, len(truth))
+    weights = None if sample_weight is None else weights_of("score", sample_weight, len(truth))
     scores = [
-        r2_score(truth[rows, column], predicted[rows, column], sample_weight=None if weights is None else weights[rows])
+        r2_score(truth[rows, column], predicted[rows, column], sample_weight=_weights_of_known(weights, rows))
         for column, rows in enumerate(has_target.T)
     ]
     return float(np.mean(scores))

@@ -12,8 +12,9 @@ from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.learn.estimators.graph_input import is_graph, node_number, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
-from edgewise.learn.estimators.labels import plain_array, weights_of
+from edgewise.learn.estimators.labels import plain_array
 from edgewise.learn.estimators.names import row_name
+from edgewise.learn.estimators.numbers import mask_of, weights_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, without_none
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, learn_names, refuse, settings_of, train
@@ -53,8 +54,6 @@ def fit(
     without_none({"splits": splits, "validation": validation})
     if splits is not None and validation is not None:
         raise SettingError("fit: splits and validation are both given; leave one out, splits has the validation links.")
-    if validation is not None:
-        splits = np.where(np.asarray(validation, dtype=bool), "val", "train")
     job = settings_of(estimator, LINKS)
     learn_names(estimator, {"X": X, **extra_inputs}, getattr(X, "column_names", {}))
 
@@ -62,11 +61,14 @@ def fit(
     graph = graph_of(X, extra_inputs, is_directed, estimator.column_names_, job.scaling.missing)
     warn_of_ignored_edges(job.model, graph.edges.features.shape[1])
     links = Links.of(graph.edges, len(graph), is_directed)
+    count = len(graph.edges) - graph.edges.num_mirrored
+    if validation is not None:
+        splits = np.where(mask_of("validation", validation, count), "val", "train")
     if splits is None:
         split_of_link = random_splits(links, job.split_sizes, job.data_seed)
     else:
         words = ["" if word is None else str(word) for word in np.asarray(splits, dtype=object).tolist()]
-        if len(words) != (count := len(graph.edges) - graph.edges.num_mirrored):
+        if len(words) != count:
             raise DataError(f"splits has {plural(len(words), 'row')}, but there are {count} edges.")
         labels = RowLabels(tuple(words), "splits, edge ", np.arange(len(words)), "")
         split_of_link = named_splits(links, labels, job.data_seed)
@@ -117,7 +119,7 @@ def score(
             raise DataError(
                 f"score: {row_name(y, row)} of y is {value!r}; expected True or 1 for a link, False or 0 for none."
             )
-    weights = weights_of(sample_weight, len(truth))
+    weights = None if sample_weight is None else weights_of("score", sample_weight, len(truth))
     return float(np.average(predicted == truth.astype(bool), weights=weights))
 
 
@@ -231,5 +233,6 @@ def pairs_of(pairs: object, graph: LinkGraph) -> tuple[np.ndarray, np.ndarray]:
         raise DataError(f"pair {row} is {table[row].tolist()}, but nodes are 0 to {num_nodes - 1}.")
     if (loops := senders == receivers).any():
         row = int(np.flatnonzero(loops)[0])
-        raise DataError(f"pair {row} is {table[row].tolist()}: a link joins two different nodes.")
+        pair = [node if names is None else names[node] for node in table[row].tolist()]
+        raise DataError(f"pair {row} is {pair}: a link joins two different nodes.")
     return senders, receivers

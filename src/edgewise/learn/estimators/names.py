@@ -33,7 +33,7 @@ def has_columns(data: object) -> "TypeGuard[DataFrame]":
 
 
 def column_names(argument: str, table: object) -> tuple[str, ...]:
-    """The names of the columns of a DataFrame; none for an array, or where a name is not a string, as in scikit-learn.
+    """The names of the columns of a DataFrame as text; none for an array, or where they only count 0, 1, 2, ….
 
     Args:
         argument: What the DataFrame is called in a message.
@@ -42,13 +42,14 @@ def column_names(argument: str, table: object) -> tuple[str, ...]:
     Raises:
         DataError: Two columns have one name.
     """
-    names = list(getattr(table, "columns", ()))
-    if not names or not all(isinstance(name, str) for name in names):
+    labels = list(getattr(table, "columns", ()))
+    if labels == list(range(len(labels))):
         return ()
+    names = tuple(map(str, labels))
     (name, count), *_ = Counter(names).most_common(1)
     if count > 1:
         raise DataError(f"{argument} has {count} columns called {name!r}; give each column a name of its own.")
-    return tuple(names)
+    return names
 
 
 def series_name(series: object) -> tuple[str, ...]:
@@ -63,16 +64,39 @@ def in_order(argument: str, table: Held, trained_names: Sequence[str]) -> Held:
     Args:
         argument: What the DataFrame is called in a message.
         table: The DataFrame; anything without column names is returned as it is.
-        trained_names: The names in the order of the training; none where the training had no names.
+        trained_names: The names in the order of the training; none where the training had no names: columns that count
+            0, 1, 2, … in another order are put into this one.
 
     Raises:
         DataError: A column is missing.
     """
-    if not len(trained_names) or not has_columns(table):
+    if not has_columns(table):
         return table
-    positions_of_names(argument, list(table.columns), trained_names)
+    names: list[object] = list(table.columns)
+    if not len(trained_names):
+        if names == (counted := list(range(len(names)))) or sorted(names, key=str) != sorted(counted, key=str):
+            return table
+        return table[counted]
     column_names(argument, table)
-    in_this_order: Held = table[list(trained_names)]
+    in_this_order: Held = table.iloc[:, positions_of_names(argument, list(map(str, names)), trained_names)]
+    return in_this_order
+
+
+def in_row_order(values: Held, names: Sequence[str] | None) -> Held:
+    """A Series or DataFrame in the order of named rows, where its index names all of them; others as they are.
+
+    Args:
+        values: One value for each row.
+        names: What the rows are called; None where they have no names.
+    """
+    if names is None or not hasattr(values, "iloc") or not hasattr(values, "index"):
+        return values
+    if hasattr(values.index, "step"):  # a range only counts rows
+        return values
+    position_of_name = {str(label): number for number, label in enumerate(values.index)}
+    if len(position_of_name) != len(values.index) or position_of_name.keys() != set(names):
+        return values
+    in_this_order: Held = values.iloc[[position_of_name[name] for name in names]]
     return in_this_order
 
 

@@ -7,6 +7,7 @@ from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.graph_rows import (
     graph_inputs,
     names_of_graph,
+    names_of_nodes,
     names_of_run,
     row_to_explain,
     scatter_targets,
@@ -77,6 +78,7 @@ NODES = RowAdapter(
     training_data=training_data,
     prediction_data=prediction_data,
     inputs=graph_inputs(GraphNodes),
+    row_names=names_of_nodes,
     names_of_rows=names_of_graph,
     fixed_settings=_model_for_types,
     to_all_rows=scatter_targets,

@@ -4,7 +4,7 @@ from datetime import date, timedelta
 
 import numpy as np
 import torch
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from edgewise.errors import CellTypeError, DataError, refuse_single_text
 from edgewise.learn.estimators.names import row_name
@@ -80,3 +80,46 @@ def as_numbers(argument: str, values: object, *, in_fit: bool = False) -> Float6
                     raise CellTypeError(f"{row} of {argument}{column} holds {cell!r}: {reason}.") from error
                 raise DataError(f"{row} of {argument}{column}: {cell!r} is not a number{remedy}.") from error
         return numbers
+
+
+def mask_of(argument: str, values: object, num_rows: int) -> Bool[np.ndarray, " row"]:
+    """A mask of rows.
+
+    Args:
+        argument: What it is called in a message.
+        values: True or 1, False or 0.
+        num_rows: How many there are.
+
+    Raises:
+        DataError: It has another length, or a value is neither: it is missing, masked, a word or another number.
+    """
+    refuse_single_text(argument, values)
+    cells = np.asarray(unwrapped(values))
+    if cells.shape != (num_rows,):
+        raise DataError(f"fit: {argument} is {cells.shape}; expected a mask ({num_rows},).")
+    if cells.dtype == bool:
+        return cells
+    for row, cell in enumerate(cells.tolist()):
+        if not isinstance(cell, bool | int | float) or cell not in (0, 1):
+            raise DataError(f"fit: {row_name(values, row)} of {argument} is {cell!r}; expected True or False.")
+    return cells.astype(bool)
+
+
+def weights_of(method: str, sample_weight: object, num_rows: int) -> Float64[np.ndarray, " row"]:
+    """The weights of rows.
+
+    Raises:
+        DataError: There are more or fewer than rows, one is negative, missing or infinite, or all are zero.
+    """
+    weights = as_numbers("sample_weight", sample_weight)
+    if weights.shape != (num_rows,):
+        raise DataError(f"{method}: sample_weight is {weights.shape}; expected a weight for each row, ({num_rows},).")
+    for row in np.flatnonzero(~(np.isfinite(weights) & (weights >= 0)))[:1].tolist():
+        raise DataError(
+            f"{method}: {row_name(sample_weight, row)} of sample_weight is {weights[row]}; expected a finite number, "
+            "zero or more."
+        )
+    if num_rows and not weights.any():
+        remedy = "; there is nothing to learn from" if method == "fit" else ""
+        raise DataError(f"{method}: every weight in sample_weight is zero{remedy}.")
+    return weights

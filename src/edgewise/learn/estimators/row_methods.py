@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, RunFolderError, plural
 from edgewise.learn.estimators.labels import accuracy, class_numbers, has_label, label_columns, r2
-from edgewise.learn.estimators.names import row_name
+from edgewise.learn.estimators.names import in_row_order, row_name
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import (
@@ -126,7 +126,7 @@ def warn_of_unread(
 
 def truth_of(estimator: Estimator, adapter: RowAdapter, X: object, y: object) -> object:
     """The targets that predictions are compared with, columns taken by their names."""
-    return adapter.targets(X, targets_in_order(estimator, "y", y))
+    return in_row_order(adapter.targets(X, targets_in_order(estimator, "y", y)), adapter.row_names(X))
 
 
 def class_targets(y: object) -> EncodedTargets:

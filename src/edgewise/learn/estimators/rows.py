@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import plain_array
-from edgewise.learn.estimators.names import RowsLike, as_rows, below, has_columns, in_order, naming_rows
-from edgewise.learn.estimators.numbers import as_numbers, unwrapped
+from edgewise.learn.estimators.names import RowsLike, as_rows, below, has_columns, in_order, in_row_order, naming_rows
+from edgewise.learn.estimators.numbers import as_numbers, mask_of, unwrapped, weights_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import (
     Adapter,
@@ -127,6 +127,8 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
     """From X and y to the targets, where X may hold them."""
     rows: Callable[..., list[object]] = listed_rows
     """The rows of X, one by one."""
+    row_names: Callable[..., Sequence[str] | None] = lambda X: None
+    """What the rows of X are called, by which those of a Series are put into order; None where they have no names."""
     names_of_rows: Callable[..., Names] = lambda X: {}
     """The names of columns that X has without being a DataFrame."""
     fixed_settings: Callable[[Estimator, Inputs], dict[str, object]] = lambda estimator, inputs: {}
@@ -185,12 +187,19 @@ def fit_rows(
     with naming_rows(X, y, supervision.validation):
         if isinstance(supervision.validation, tuple):
             X, y, supervision = _with_validation(estimator, adapter, X, y, extra_inputs, supervision)
-        y = adapter.targets(X, y)
+        names = adapter.row_names(X)
+        y = in_row_order(adapter.targets(X, y), names)
+        supervision = replace(
+            supervision,
+            sample_weight=in_row_order(supervision.sample_weight, names),
+            validation=in_row_order(supervision.validation, names),
+        )
         if y is None:
             raise DataError(f"{type(estimator).__name__}.fit requires y to be passed, but the target y is None.")
         targets = encode(y)
         if supervision.sample_weight is not None:
-            _check_weights(as_numbers("sample_weight", supervision.sample_weight), len(targets.cells))
+            weights = weights_of("fit", supervision.sample_weight, len(targets.cells))
+            supervision = replace(supervision, sample_weight=weights)
 
         inputs = adapter.inputs(estimator, X, extra_inputs)
         targets, supervision = adapter.to_all_rows(inputs, targets, supervision)
@@ -260,7 +269,7 @@ def _with_validation(
 
     weights = supervision.sample_weight
     if weights is not None:
-        weights = np.asarray(weights, dtype=np.float64)
+        weights = as_numbers("sample_weight", weights)
         mean = weights.mean() if len(weights) else 1.0  # a model may learn from them, too, when they have judged
         weights = np.concatenate([weights, np.full(num_added, mean)])
 
@@ -276,23 +285,13 @@ def targets_in_order(estimator: Estimator, argument: str, y: object) -> object:
     return in_order(argument, y, names) if len(names) > 1 else y
 
 
-def _check_weights(weights: np.ndarray, num_rows: int) -> None:
-    """Raise DataError unless there is a weight for each row, and one that is not zero."""
-    if weights.shape != (num_rows,):
-        raise DataError(f"fit: sample_weight is {weights.shape}; expected a weight for each row, ({num_rows},).")
-    if not weights.any():
-        raise DataError("fit: every weight in sample_weight is zero; there is nothing to learn from.")
-
-
 def _masked(rows: Rows, validation: object) -> Splits:
     """Training and validation rows by a mask.
 
     Raises:
         DataError: It has another length, or leaves no row for training or none for validation.
     """
-    mask = np.asarray(validation, dtype=bool)
-    if mask.shape != (len(rows),):
-        raise DataError(f"fit: validation is {mask.shape}; expected a mask ({len(rows)},).")
+    mask = mask_of("validation", validation, len(rows))
     train, val = np.flatnonzero(rows.trainable & ~mask), np.flatnonzero(rows.trainable & mask)
     if not len(train) or not len(val):
         raise DataError(

@@ -288,7 +288,7 @@ def warn(estimator: Estimator, method: str, notes: Iterable[str]) -> None:
     """Issue the notes of the command line as warnings of Python, with parameters in place of flags."""
     for note in notes:
         text = without_flags(note.removeprefix("warning: "), parameters_of(type(estimator)))
-        warn_caller(f"{method}: {text}.")
+        warn_caller(f"{method}: {text}{'' if text.endswith('?') else '.'}")
 
 
 def warn_caller(message: str, category: type[Warning] = UserWarning) -> None:

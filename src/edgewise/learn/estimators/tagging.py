@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgewise.errors import DataError
+from edgewise.learn.estimators.numbers import mask_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.tags import sentences_from_lists
@@ -33,15 +34,15 @@ def fit(estimator: Estimator, X: Words, y: Words, *, sample_weight: object, vali
         mask = np.arange(len(X) + len(validation[0])) >= len(X)
         X, y = [*X, *validation[0]], [*y, *validation[1]]
     elif validation is not None:
-        mask = np.asarray(validation, dtype=bool)
+        mask = mask_of("validation", validation, len(X))
 
     sentences, size = sentences_from_lists(X, y), estimator.validation_size
     job = settings_of(estimator, TAGS, data=sentences.files)
     job = dataclasses.replace(job, split_sizes=(1 - size, size, 0.0))
-    rows, count = None, len(sentences.words)
+    rows = None
     if mask is not None:
-        if mask.shape != (count,) or mask.all():
-            raise DataError(f"fit: validation is {mask.shape}; expected a mask ({count},), not all True.")
+        if mask.all():
+            raise DataError("fit: validation is True for every sentence; expected some False ones, to train on.")
         rows = {"train": np.flatnonzero(~mask), "val": np.flatnonzero(mask), "test": np.zeros(0, dtype=np.int64)}
     train(estimator, TAGS, prepared(job, sentences, rows))
 

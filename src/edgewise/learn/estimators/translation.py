@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgewise.errors import DataError, plural
+from edgewise.learn.estimators.numbers import mask_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
 from edgewise.learn.readers.texts.pairs import Texts, check_pairs, check_texts, pairs_of
@@ -24,10 +25,8 @@ def fit(estimator: Estimator, X: Texts, y: Texts, *, sample_weight: object, vali
     refuse(estimator, sample_weight=(sample_weight, "all texts count the same"))
     job = settings_of(estimator, TRANSLATIONS)
     if validation is not None and not isinstance(validation, tuple):
-        mask = np.asarray(validation, dtype=bool)
         check_pairs("fit", X, y)
-        if mask.shape != (len(X),):
-            raise DataError(f"fit: validation is {mask.shape}; expected a mask ({len(X)},).")
+        mask = mask_of("validation", validation, len(X))
         X, y, validation = _where(~mask, X), _where(~mask, y), (_where(mask, X), _where(mask, y))
 
     texts = pairs_of({"fit": (X, y)} | ({} if validation is None else {"validation": validation}))

@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, SettingError, plural, refuse_single_text
+from edgewise.errors import DataError, SettingError, plural, refuse_single_text, refuse_table
 from edgewise.learn.readers.texts.tokenizer import read_text
 from edgewise.learn.tables.cell import OK, Rejection
 from edgewise.learn.tables.decode import lines_of
@@ -95,6 +95,7 @@ def check_pairs(name: str, sources: Texts, targets: Texts) -> None:
 def check_texts(name: str, texts: Texts, argument: str = "X") -> None:
     """Raise DataError unless it is several texts, not one."""
     refuse_single_text(f"{name}: {argument}", texts)
+    refuse_table(f"{name}: {argument}", texts)
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(f"{name}: number {row} is {text!r}, not a text.")

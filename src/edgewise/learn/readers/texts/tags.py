@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, SettingError, plural, refuse_single_text
+from edgewise.errors import DataError, SettingError, plural, refuse_single_text, refuse_table
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.texts.pairs import FileRows
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
@@ -124,8 +124,9 @@ def sentences_from_lists(sentences: Collection[object], tags: Collection[object]
     Raises:
         DataError: a sentence cannot be used; the message names it, counted from 0.
     """
-    refuse_single_text("sentences", sentences)
-    refuse_single_text("tags", tags)
+    for argument, values in (("sentences", sentences), ("tags", tags)):
+        refuse_single_text(argument, values)
+        refuse_table(argument, values)
     if tags is not None and len(sentences) != len(tags):
         raise DataError(f"{plural(len(sentences), 'sentence was', 'sentences were')} given, but tags of {len(tags)}.")
     for name, unit, entries in (
