@@ -116,6 +116,7 @@ def test_a_table_of_graphs_with_parts_and_numbers(learn, rings, edgewise, tmp_pa
     code, _, err = edgewise("predict", *where, "--graphs", few, "-o", tmp_path / "predicted.csv")
     summary = "1 of 3 rows predicted; 2 could not be, and say why in the column 'status'"
     assert (code, err.splitlines()[-1].split(":")[0]) == (0, summary)
+    assert f"nodes belong to graphs that {few} does not name, and are passed over" in err
     rows = read_csv(tmp_path / "predicted.csv")
     assert rows[1]["status"] == f"g: no node of {rings[0]} belongs to it"
     assert rows[2]["status"] == "heat: 'hot' is not a number"

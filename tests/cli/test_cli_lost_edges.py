@@ -260,6 +260,9 @@ def test_rows_near_a_node_that_cannot_be_read_say_so(edgewise, tables, tmp_path)
     words = [links, "--nodes", bad, "--edges", edges, "-o", out, "--overwrite"]
     code, _, err = edgewise("predict", tmp_path / "links", *words)
     assert code == 0 and "2 of them near nodes whose features cannot be read" in err
+    where = f"{bad}, line 7, column 'x': 'soon' is not a number (all in {tmp_path / 'rejected.csv'})"
+    assert f"1 node has features that cannot be read, and are 0, the first in {where}" in err
+    assert [row["value"] for row in read_csv(tmp_path / "rejected.csv")] == ["soon"]
     status = [row["status"] for row in read_csv(out)]
     assert status == ["ok, but features of its nodes cannot be read", far, "ok"]
 

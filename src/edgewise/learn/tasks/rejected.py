@@ -18,22 +18,32 @@ def list_left_out(
     others: Sequence[Rejection] = (),
     request: PredictRequest | None = None,
     count: int | None = None,
+    nodes: Sequence[Rejection] = (),
 ) -> None:
-    """Says which edges cannot be read, whose messages a prediction then lacks; nothing where all can.
+    """Says which edges cannot be read, whose messages a prediction then lacks, and which nodes that have no row of
+    their own in the output; nothing where all can.
 
     Args:
         edges: those that cannot be read.
         others: what else cannot be used, to be listed with them; it may contain the same edges.
         request: says where they are listed; None lists them nowhere.
         count: how many edges there are, where `edges` are the first of them.
+        nodes: those whose features cannot be read.
     """
-    if not edges:
+    if not edges and not nodes:
         return
-    first, listed, total = edges[0], "", len(edges) if count is None else count
+    listed, total = "", len(edges) if count is None else count
     if request is not None and request.rejected is not None:
-        rows = list(dict.fromkeys((*others, *edges)))
+        rows = list(dict.fromkeys((*nodes, *others, *edges)))
         cells = ([row.file, row.line, row.column, row.value, row.reason] for row in rows)
         write_bytes(request.rejected, csv_text(HEADER, cells).encode())
         listed = f" ({'all' if total == len(edges) else f'the first {len(edges):,}'} in {request.rejected})"
-    where = f"{first.file}, line {first.line}, column {first.column!r}"
-    remark(f"{plural(total, 'edge')} passed over, the first in {where}: {first.reason}{listed}")
+    if edges:
+        remark(f"{plural(total, 'edge')} passed over, the first in {_reason(edges[0])}{listed}")
+    if nodes:
+        count_of_nodes = plural(len(nodes), "node has", "nodes have")
+        remark(f"{count_of_nodes} features that cannot be read, and are 0, the first in {_reason(nodes[0])}{listed}")
+
+
+def _reason(row: Rejection) -> str:
+    return f"{row.file}, line {row.line}, column {row.column!r}: {row.reason}"

@@ -14,6 +14,7 @@ from edgewise.learn.fitted_table import ROWS_PER_BATCH, FittedTable
 from edgewise.learn.networks.graph import GraphModel
 from edgewise.learn.networks.graph_settings import GraphSettings, GraphSizes, NodeSettings, num_edge_inputs
 from edgewise.learn.outputs import Targets
+from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.graphs import GraphData, read_graphs
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
@@ -317,18 +318,24 @@ def notes(prepared: Prepared) -> list[str]:
     ]
 
     num_single, num_empty = int((sizes == 1).sum()), int((np.diff(data.edge_offsets)[data.rows.usable] == 0).sum())
-    strays = f"to graphs that {settings.graph.graphs} does not name, and"
     counts = [
         (num_single, "graph has one node", "graphs have one node"),
         (num_empty, "graph has no edge", "graphs have no edge"),
-        (data.num_unassigned_nodes, f"node belongs {strays} is passed over", f"nodes belong {strays} are passed over"),
     ]
     lines += note_of_edges(edges.features.shape[1], settings.model)
     lines += edges.notes(num_nodes, edges.num_repeated(len(data.features)))
-    lines += [plural(count, one, many) for count, one, many in counts if count]
+    lines += [plural(count, one, many) for count, one, many in counts if count] + strays(data, settings.graph.graphs)
     if data.trees is not None:
         lines.append(note_of_depth(settings.model, int(data.trees.depths.max())))
     return lines
+
+
+def strays(data: GraphData, graphs: str | None) -> list[str]:
+    """The nodes whose graph has no row in the table of graphs, in a line; empty without any."""
+    where = f"to graphs that {graphs} does not name, and"
+    count = data.num_unassigned_nodes
+    noun = plural(count, f"node belongs {where} is", f"nodes belong {where} are")
+    return [f"{noun} passed over"] if count else []
 
 
 def read_requested(trained: FittedTable[GraphsEncoder], request: PredictRequest) -> GraphData:
@@ -340,6 +347,8 @@ def read_requested(trained: FittedTable[GraphsEncoder], request: PredictRequest)
     )
     data = read_graphs([request.data], columns, source, strict=request.strict, **trained.encoder.reading)
     list_left_out(data.edges.rejected, data.rows.rejected, request)
+    for line in strays(data, request["graphs"]):
+        remark(line)
     return data
 
 

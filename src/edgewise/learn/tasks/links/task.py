@@ -369,7 +369,9 @@ def nodes_of(fitted: FittedLinks, request: PredictRequest, path: str) -> NodeDat
     )
     source = replace(encoder.place, edges=request["edges"], features=request["features"])
     data = _graph([path], columns, source, request.strict, find_features=False, **encoder.reading)
-    list_left_out(data.edges.rejected, data.rows.rejected, request)
+    edges = set(data.edges.rejected)
+    nodes = [row for row in data.rows.rejected if row not in edges]
+    list_left_out(data.edges.rejected, request=request, nodes=nodes)
     return data
 
 
