@@ -323,3 +323,47 @@ def test_weights_of_a_score_weigh(graph, regressor, weight, message):
     weights = np.where(np.arange(30) == 4, 1.0, 0.0)
     with pytest.raises(DataError, match="of the rows with a label add up to zero"):
         regressor.score(features, numbers[:, 0], edges, sample_weight=weights)
+
+
+ROWS = ["a", "b"] * 4
+
+
+@pytest.mark.parametrize(
+    ("fit", "message"),
+    [
+        (
+            lambda: TextRegressor().fit(ROWS, np.arange(7), validation=(ROWS[:2], np.arange(3))),
+            "fit: X has 8 rows, but its y has 7.",
+        ),
+        (
+            lambda: TextRegressor().fit(ROWS, np.arange(8), validation=(ROWS[:2], np.arange(3))),
+            "fit: validation has 2 rows, but its y has 3.",
+        ),
+        (
+            lambda: Tagger().fit([["a"]] * 8, [["X"], ["O"], *[["X"]] * 5], validation=([["a"]], [["X"], ["O"]])),
+            "8 sentences were given, but tags of 7",
+        ),
+        (lambda: Tagger().fit([["a"]] * 2, [["X"], ["O"]], validation=([["a"]],)), "fit: validation holds 1 part;"),
+        (lambda: Translator().fit(ROWS, ROWS, validation=(ROWS, ROWS, ROWS)), "fit: validation holds 3 parts;"),
+        (
+            lambda: NodeRegressor().fit(np.eye(2), [1, 2], pd.DataFrame({"target": [0, 1], "source": [1, 0]})),
+            "edges is a DataFrame; give whole numbers (2, edge)",
+        ),
+        (
+            lambda: NodeRegressor().fit(np.eye(3), [1, 2, 3], [[0, 1], [1, 2], [2, 0]]),
+            "expected Edges, or whole numbers (2, edge); where each row is an edge, give the transpose.",
+        ),
+    ],
+)
+def test_rows_and_edges_that_do_not_fit_are_refused(fit, message):
+    """Each part by itself: a target too many there and one too few here shifted all that lay between."""
+    with pytest.raises(DataError) as caught:
+        fit()
+    assert message in str(caught.value)
+
+
+def test_a_split_of_links_that_is_missing_is_none():
+    edges = np.stack([np.arange(29), np.arange(29) + 1])
+    words = pd.Series([np.nan, None, *["train"] * 19, *["val"] * 8], dtype=object)
+    model = LinkPredictor(epochs=1, model_dim=8).fit(np.eye(30), edges=edges, splits=words)
+    assert model.metrics_["validation"]["num_links"] == 8

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import DataError, plural
+from edgewise.learn.estimators.names import has_columns
 from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.readers.graphs.file import check_edges
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
@@ -43,12 +44,17 @@ def edges_of(edges: object, num_nodes: int | None = None) -> Edges:
         DataError: They have another shape, or name no node.
     """
     num_known = edges.num_receivers if isinstance(edges, Edges) else 0
+    if has_columns(edges):
+        raise DataError("edges is a DataFrame; give whole numbers (2, edge): frame[[sender, receiver]].to_numpy().T.")
     if isinstance(edges, Edges):
         index = np.stack([edges.senders.cpu().numpy(), edges.receivers.cpu().numpy()])
     else:
         index = edges.cpu().numpy() if isinstance(edges, Tensor) else np.asarray(edges)
         if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
-            raise DataError(f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge).")
+            remedy = "; where each row is an edge, give the transpose" if index.shape[1:] == (2,) else ""
+            raise DataError(
+                f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge){remedy}."
+            )
     num_nodes = max(num_known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
     check_edges("edges", index, num_nodes)
     senders, receivers = torch.from_numpy(index.astype(np.int64))

@@ -12,9 +12,9 @@ from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.learn.estimators.graph_input import is_graph, node_number, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
-from edgewise.learn.estimators.labels import plain_array
+from edgewise.learn.estimators.labels import is_absent, plain_array
 from edgewise.learn.estimators.names import row_name
-from edgewise.learn.estimators.numbers import mask_of, weights_of
+from edgewise.learn.estimators.numbers import mask_of, unwrapped, weights_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, without_none
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, learn_names, refuse, settings_of, train
@@ -67,7 +67,7 @@ def fit(
     if splits is None:
         split_of_link = random_splits(links, job.split_sizes, job.data_seed)
     else:
-        words = ["" if word is None else str(word) for word in np.asarray(splits, dtype=object).tolist()]
+        words = ["" if is_absent(word) else str(word) for word in np.asarray(unwrapped(splits), dtype=object).tolist()]
         if len(words) != count:
             raise DataError(f"splits has {plural(len(words), 'row')}, but there are {count} edges.")
         labels = RowLabels(tuple(words), "splits, edge ", np.arange(len(words)), "")

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
 from edgewise.errors import DataError, plural
 
@@ -132,6 +132,19 @@ def as_rows(argument: str, rows: object) -> object:
 
         return pandas.DataFrame([dict(row) for row in rows])
     return rows
+
+
+def pair_of(validation: object) -> tuple[Any, Any]:
+    """The rows of validation and their targets.
+
+    Raises:
+        DataError: It is a tuple of fewer or more.
+    """
+    assert isinstance(validation, tuple)
+    if len(validation) != 2:
+        raise DataError(f"fit: validation holds {plural(len(validation), 'part')}; expected (X, y), or a mask (row).")
+    rows, targets = validation
+    return rows, targets
 
 
 def below(argument: str, frame: "DataFrame", more: "DataFrame | RowsLike") -> "DataFrame":

@@ -11,7 +11,16 @@ from numpy.typing import ArrayLike
 from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import plain_array
-from edgewise.learn.estimators.names import RowsLike, as_rows, below, has_columns, in_order, in_row_order, naming_rows
+from edgewise.learn.estimators.names import (
+    RowsLike,
+    as_rows,
+    below,
+    has_columns,
+    in_order,
+    in_row_order,
+    naming_rows,
+    pair_of,
+)
 from edgewise.learn.estimators.numbers import as_numbers, mask_of, unwrapped, weights_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import (
@@ -254,18 +263,15 @@ def _with_validation(
     """Rows and targets with those of the validation behind them, whose columns are taken by their names."""
     if more := sorted(extra_inputs.keys() | ({"groups"} if supervision.groups is not None else set())):
         raise DataError(f"fit: validation is (X, y), which has no {more[0]}; give a mask (row) instead.")
-    assert isinstance(supervision.validation, tuple)
-    if len(supervision.validation) != 2:
-        parts = plural(len(supervision.validation), "part")
-        raise DataError(f"fit: validation holds {parts}; expected (X, y), or a mask (row).")
-
-    added_X, added_y = supervision.validation
+    added_X, added_y = pair_of(supervision.validation)
     added_X = in_order("validation", as_rows("validation", added_X), names_of(estimator, "X"))
     added_y = targets_in_order(estimator, "y of validation", added_y)
-    y = np.concatenate([plain_array(y), plain_array(added_y)])
+    targets, added_targets = plain_array(y), plain_array(added_y)
     size, num_added = len(adapter.rows(X)), len(adapter.rows(added_X))
-    if len(y) != size + num_added:
-        raise DataError(f"fit: {plural(size + num_added, 'row')} with validation, but y has {len(y)}.")
+    for owner, count, of_owner in (("X", size, targets), ("validation", num_added, added_targets)):
+        if len(of_owner) != count:  # each by itself: one too many there and one too few here would shift all
+            raise DataError(f"fit: {owner} has {plural(count, 'row')}, but its y has {len(of_owner)}.")
+    y = np.concatenate([targets, added_targets])
 
     weights = supervision.sample_weight
     if weights is not None:

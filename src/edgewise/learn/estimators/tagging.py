@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from edgewise.errors import DataError
+from edgewise.learn.estimators.names import pair_of
 from edgewise.learn.estimators.numbers import mask_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
@@ -31,8 +32,10 @@ def fit(estimator: Estimator, X: Words, y: Words, *, sample_weight: object, vali
     refuse(estimator, sample_weight=(sample_weight, "all words count the same"))
     mask = None
     if isinstance(validation, tuple):
-        mask = np.arange(len(X) + len(validation[0])) >= len(X)
-        X, y = [*X, *validation[0]], [*y, *validation[1]]
+        added_X, added_y = pair_of(validation)
+        sentences_from_lists(X, y)  # each by itself: one too many there and one too few here would shift all
+        mask = np.arange(len(X) + len(added_X)) >= len(X)
+        X, y = [*X, *added_X], [*y, *added_y]
     elif validation is not None:
         mask = mask_of("validation", validation, len(X))
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from edgewise.errors import DataError, plural
+from edgewise.learn.estimators.names import pair_of
 from edgewise.learn.estimators.numbers import mask_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, device_of, refuse, settings_of, train, warn
@@ -29,7 +30,7 @@ def fit(estimator: Estimator, X: Texts, y: Texts, *, sample_weight: object, vali
         mask = mask_of("validation", validation, len(X))
         X, y, validation = _where(~mask, X), _where(~mask, y), (_where(mask, X), _where(mask, y))
 
-    texts = pairs_of({"fit": (X, y)} | ({} if validation is None else {"validation": validation}))
+    texts = pairs_of({"fit": (X, y)} | ({} if validation is None else {"validation": pair_of(validation)}))
     rows = {"train": np.flatnonzero(texts.file_of_row == 0), "val": np.flatnonzero(texts.file_of_row == 1)}
     training = prepared(job, texts, rows)
     if training.rejected:
