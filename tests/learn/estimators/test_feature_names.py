@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from edgewise import DataError
+from edgewise import DataError, SettingError
 from edgewise.learn.estimators import (
     EdgeRegressor,
     Forecaster,
@@ -230,3 +230,19 @@ def test_a_series_with_counted_columns_keeps_its_edges():
     settings = {"context": 4, "horizon": 2, "epochs": 1, "model_dim": 8, "random_state": 0}
     model = Forecaster(**settings).fit(series, edges=np.array([[0], [1]]))
     np.testing.assert_array_equal(model.predict(series[[2, 1, 0]]), model.predict(series))
+
+
+def test_a_training_that_fails_leaves_the_names_of_the_one_before():
+    model = classifier()
+    expected = model.predict_proba(TEXTS)
+    with pytest.raises(DataError, match="y has no label"):
+        model.fit(TEXTS[["body", "title"]], [None, *LABELS[1:]])
+    assert model.feature_names_in_.tolist() == ["title", "body"]
+    np.testing.assert_array_equal(model.predict_proba(TEXTS), expected)
+
+    series = pd.DataFrame(np.sin(np.arange(80)[:, None] / 5 + np.arange(3)), columns=["a", "b", "c"])
+    forecaster = Forecaster(context=4, horizon=2, epochs=1, model_dim=8).fit(series, edges=np.array([[0], [1]]))
+    steps = forecaster.predict(series)
+    with pytest.raises(SettingError, match="fewer than"):
+        forecaster.fit(series[["c", "b", "a"]][:9], edges=np.array([[0], [2]]))
+    np.testing.assert_array_equal(forecaster.predict(series), steps)

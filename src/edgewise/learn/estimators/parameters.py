@@ -115,18 +115,26 @@ def without_flags(message: str, parameters: Collection[str]) -> str:
 def naming_parameters(
     function: Callable[Concatenate[Owner, Arguments], Result],
 ) -> Callable[Concatenate[Owner, Arguments], Result]:
-    """A function of an estimator whose errors name parameters in place of flags.
+    """A function of an estimator whose errors name parameters in place of flags, and leave the estimator as it was: the
+    names and edges of a training that failed belong to no model.
 
     Its tensors lie on the CPU or on the estimator's `device`, wherever `torch.set_default_device` puts others.
     """
 
     @functools.wraps(function)
     def wrapper(estimator: Owner, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        before, has_returned = dict(vars(estimator)), False
         try:
             with made_on_cpu():
-                return function(estimator, *args, **kwargs)
+                result = function(estimator, *args, **kwargs)
+            has_returned = True
+            return result
         except EdgewiseError as error:
             error.args = (without_flags(str(error), parameters_of(type(estimator))), *error.args[1:])
             raise
+        finally:
+            if not has_returned:
+                vars(estimator).clear()
+                vars(estimator).update(before)
 
     return wrapper
