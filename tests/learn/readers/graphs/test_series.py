@@ -230,3 +230,11 @@ def test_a_column_of_times_without_the_flag_is_said_to_look_like_one(tmp_path):
     counted = times_of(tmp_path, [10, 15, 20, 25], time_column=None)
     assert counted.notes == ("'hour' grows by equal steps and is a node; if these are the times: --time-column hour",)
     assert times_of(tmp_path, [10, 15, 21], time_column=None).notes == ()
+
+
+def test_a_node_without_a_value_is_said():
+    values = np.sin(np.arange(80)[:, None] / 5 + np.arange(3))
+    values[:60, 1] = np.nan
+    model = Forecaster(context=3, horizon=1, model="gru", model_dim=4, epochs=1)
+    with pytest.warns(UserWarning, match="fit: 1 node has no value in the training, '1': what is predicted there"):
+        model.fit(values)

@@ -65,6 +65,17 @@ def notes(prepared: PreparedSeries) -> list[str]:
     return ["each node is scaled by its own mean and standard deviation, as these differ by orders of magnitude"]
 
 
+def warnings(prepared: PreparedSeries) -> list[str]:
+    """The nodes of which nothing is known in the steps of the training."""
+    series, model = prepared.data, prepared.settings.model
+    num_steps = int(prepared.splits["train"].max()) + model.context + model.horizon
+    unknown = np.flatnonzero(np.isnan(series.values[:num_steps]).all(axis=0)).tolist()
+    if not unknown:
+        return []
+    nodes = f"{plural(len(unknown), 'node has', 'nodes have')} no value in the training, {series.names[unknown[0]]!r}"
+    return [f"warning: {nodes}{' first' * (len(unknown) > 1)}: what is predicted there was never compared with a value"]
+
+
 def loader(prepared: PreparedSeries, split: str, batch_size: int, seed: int | None) -> Loader:
     fitted, starts = prepared.fitted, prepared.splits[split]
     windows = fitted.encoder.windows(prepared.data, starts, fitted.output, are_known=True)
@@ -93,7 +104,7 @@ def describe(prepared: PreparedSeries, folder: RunFolder) -> list[str]:
     edges, model, num_nodes = series.edges, settings.model, len(series.names)
     steps, empty = plural(len(series.values), "step"), plural(series.num_missing, "empty cell")
     isolated = plural(edges.num_isolated(num_nodes), "node has", "nodes have")
-    details = [*series.notes, *notes(prepared), *edges.unused("no model of series reads them")]
+    details = [*series.notes, *warnings(prepared), *notes(prepared), *edges.unused("no model of series reads them")]
     lines = [
         f"{series.source}: {steps} of {plural(num_nodes, 'node')}, {empty}",
         f"  {edges.ways(settings.graph.directed)}; {isolated} no neighbor",
@@ -162,6 +173,7 @@ TASK = Task(
     prepare=prepare,
     load=load,
     notes=notes,
+    warnings=warnings,
     loaders=by_split(loader),
     evaluate=evaluate,
     description=describe,
