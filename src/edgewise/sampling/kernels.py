@@ -13,7 +13,7 @@ from typing import Any, no_type_check
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic as untyped_intrinsic
 
 from edgewise.neighborhood import jit
@@ -32,8 +32,7 @@ UNIFORM, LAST = 0, 1
 
 compiled = partial(jit.compiled, **OPTIONS)
 """Compiles a function, and caches its code on disk if possible."""
-INSIDE: dict[str, Any] = OPTIONS | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
-inlined: Any = njit(**INSIDE)
+inlined: Any = jit.inlined_with(**OPTIONS)
 intrinsic: Any = untyped_intrinsic  # the result takes fewer arguments than the function
 
 

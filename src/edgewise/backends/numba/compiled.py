@@ -14,17 +14,15 @@ from importlib.resources.abc import Traversable
 from typing import Any
 
 import numpy as np
-from numba import njit, typeof, types
+from numba import typeof, types
 
 from edgewise.backends.numba import threads, words
-from edgewise.neighborhood.jit import CodeCache, compiled, digest
+from edgewise.neighborhood.jit import CodeCache, compiled, digest, inlined_with
 
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy", "boundscheck": False}
 ALONE: dict[str, Any] = OPTIONS | {"no_cfunc_wrapper": True}
 """Options of a kernel: Python calls it, and nothing in C does."""
-INSIDE: dict[str, Any] = ALONE | {"no_cpython_wrapper": True, "forceinline": True}
-"""Options of a helper: a kernel calls it, and nothing else does, so that no other way in is compiled."""
-inlined: Any = njit(**INSIDE)
+inlined: Any = inlined_with(**OPTIONS)
 """Compiles a helper that becomes part of every kernel that calls it."""
 
 
