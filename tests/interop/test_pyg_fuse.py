@@ -11,7 +11,7 @@ from torch_geometric.data import HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
 
-from edgewise import Edges, SettingError
+from edgewise import Edges, SettingError, UnsupportedError
 from edgewise.interop import pyg_edges, pyg_layers
 from edgewise.interop.pyg import fuse, fuse_report, unfuse
 
@@ -442,6 +442,49 @@ KINDS = {
     "GIN": (lambda: pyg.GINConv(mlp())),
     "Simple": (lambda: pyg.SimpleConv()),
 }
+
+
+def doubled(function):
+    return lambda *inputs, **named: 2 * function(*inputs, **named)
+
+
+REPLACED = {
+    "message": lambda layer: setattr(layer, "message", doubled(layer.message)),
+    "update": lambda layer: setattr(layer, "update", doubled(layer.update)),
+    "aggr_module": lambda layer: setattr(layer, "aggr_module", pyg.MinAggregation()),
+    "a hook on aggr_module": lambda layer: layer.aggr_module.register_forward_hook(lambda part, inputs, out: 2 * out),
+}
+
+
+@pytest.mark.parametrize("change", REPLACED)
+@pytest.mark.parametrize("name", ["GAT", "Transformer", "GCN", "SAGE", "GIN", "Simple"])
+def test_parts_that_a_user_replaced_are_called(name, change):
+    """They were refused before fuse, and passed over after it; another aggr_module was never seen."""
+    theirs, ours = pair_of_layers(KINDS[name])
+    before = copy.deepcopy(theirs)
+    x = torch.randn(7, 5, dtype=torch.float64)
+    for layer in (theirs, ours, before):
+        REPLACED[change](layer)
+    expected = theirs(x, LOOPED)
+    assert change.split()[-1] in fuse_report(fuse(torch.nn.ModuleList([before, KINDS[name]()]))).not_fused["0"]
+    for layer in (ours, before):
+        torch.testing.assert_close(layer(x, LOOPED), expected)
+    assert change.split()[-1] in ours.fallback
+
+
+def test_edges_under_vmap():
+    """A plan for them ended in an error of torch."""
+    theirs, ours = pair_of_layers(KINDS["SAGE"])
+    x, both = torch.randn(7, 5, dtype=torch.float64), torch.stack([LOOPED, LOOPED.flip(0)])
+    outs = [torch.func.vmap(lambda edge_index, layer=layer: layer(x, edge_index))(both) for layer in (theirs, ours)]
+    torch.testing.assert_close(*outs)
+    assert "torch.func" in ours.fallback
+
+
+def test_scripts_of_fused_layers_are_refused():
+    model = torch.nn.ModuleList([fuse(pyg.SAGEConv(5, 4))])
+    with pytest.raises(UnsupportedError, match=r"a fused SAGEConv; give it unfuse\(copy\.deepcopy\(model\)\)"):
+        torch.jit.script(model)
 
 
 def saved_and_loaded(layer):

@@ -18,6 +18,7 @@ from torch_geometric.nn import (
 
 from edgewise.errors import SettingError
 from edgewise.interop import pyg_layers
+from edgewise.interop.pyg_calls import replaced
 
 FUSED: dict[type, type] = {
     GATConv: pyg_layers.EdgewiseGATConv,
@@ -66,8 +67,9 @@ def fuse(model: Model) -> Model:
     the same tensor in every step. In-place changes of the tensor are noticed, but not those through `.data` or NumPy.
 
     A call that the kernels do not cover runs PyTorch Geometric's own code: sparse adjacency matrices and `EdgeIndex`,
-    explainers and hooks on messages, `torch.autocast`, `torch.compile` and `torch.jit.trace`. So does a call on a small
-    graph, where that is faster: up to 524,288 numbers in the messages of all edges where the edges are new to a layer.
+    explainers and hooks on messages, a `message` or `aggr_module` of your own, `torch.autocast`, `torch.func`,
+    `torch.compile` and `torch.jit.trace`. So does a call on a small graph, where that is faster: up to 524,288 numbers
+    in the messages of all edges where the edges are new to a layer.
 
     Args:
         model: any module; swapped are `GATConv`, `GATv2Conv`, `TransformerConv`, `GCNConv`, `SAGEConv`, `GINConv` and
@@ -128,12 +130,12 @@ def _refusal(layer: Any) -> str | None:
         if parent is not None:
             return f"{layer_type.__name__} is a subclass of {parent} and may compute something else"
         return f"there is no fused {layer_type.__name__}"
-    if {"forward", "message", "aggregate", "update", "edge_update"} & set(vars(layer)):
-        return "its forward or message was replaced"
+    if "forward" in vars(layer):
+        return "its forward was replaced"
     aggregations = ("add", "sum", "mean", "max", "min") if layer_type in ANY_AGGREGATION else ("add", "sum")
     if not isinstance(layer.aggr, str) or layer.aggr not in aggregations:
         return f"aggr={layer.aggr!r}; fused are {', '.join(aggregations)}"
     node_dim = 0 if layer_type in (GATConv, GATv2Conv, TransformerConv) else -2
     if layer.node_dim != node_dim:
         return f"node_dim={layer.node_dim}; fused is {node_dim}"
-    return None
+    return replaced(layer)

@@ -17,7 +17,9 @@ from torch_geometric.nn.dense import Linear as GeometricLinear
 from torch_geometric.utils import add_self_loops
 
 from edgewise.attend import aggregate, attend, attention_weights
-from edgewise.backends.call import is_autocast
+from edgewise.backends.autograd import transform_at_work
+from edgewise.errors import UnsupportedError
+from edgewise.interop.pyg_calls import require_plain
 from edgewise.interop.pyg_edges import (
     FallbackError,
     Rows,
@@ -36,7 +38,6 @@ from edgewise.layers.linear import is_plain
 from edgewise.neighborhood import Edges
 from edgewise.score import GAT, GATv2, ScaledDot
 
-HOOKS = ("propagate", "message", "aggregate", "message_and_aggregate", "edge_update")
 MAX_HEADS_AT_ONCE = 16
 """Up to so many heads, scores of nodes are made by a matrix whose blocks are the vectors of the heads."""
 MANY_NUMBERS = 1 << 19
@@ -61,7 +62,13 @@ def in_place_of_parent(fused: FusedLayer) -> FusedLayer:
         layer.__setstate__(state)
         layer.__class__ = fused
 
+    def refuse(layer: Any) -> None:
+        raise UnsupportedError(
+            f"torch.jit.script cannot compile a fused {parent.__name__}; give it unfuse(copy.deepcopy(model))."
+        )
+
     fused.__setstate__ = restore  # type: ignore[attr-defined]
+    fused.__prepare_scriptable__ = refuse  # type: ignore[attr-defined]
     fused.__name__ = parent.__name__  # for str(layer); pickles go by the __qualname__, which stays
     return fused
 
@@ -147,10 +154,10 @@ def _run(layer: Any, ours: Callable[..., Any], theirs: Callable[..., Any], x: An
     """`ours(layer, …)`, or `theirs(…)` where the kernels do not cover the call."""
     if torch.compiler.is_compiling() or torch.jit.is_tracing():  # the cache of edges does not belong in a program
         return theirs(x, edge_index, *more)
-    reason = _no_gain(layer, x, edge_index)
+    reason = transform_at_work() or _no_gain(layer, x, edge_index)
     if reason is None:
         try:
-            _require_plain(layer, x, edge_index)
+            require_plain(layer, x, edge_index)
             out = ours(layer, tuple(x) if isinstance(x, list) else x, edge_index, *more)
         except FallbackError as error:
             reason = str(error)
@@ -190,25 +197,6 @@ def _message_width(layer: Any, x: Any) -> int:
         return layer.out_channels
     source = x[0] if isinstance(x, tuple | list) else x
     return source.numel() // max(source.shape[-2], 1) if isinstance(source, Tensor) and source.dim() > 1 else 0
-
-
-def _require_plain(layer: Any, x: Any, edge_index: Any) -> None:
-    if layer.explain:
-        raise FallbackError("an explainer masks its messages")
-    if any(getattr(layer, f"_{name}_forward{when}_hooks") for name in HOOKS for when in ("", "_pre")):
-        raise FallbackError("it has hooks on its messages")
-    if type(edge_index) is not Tensor or edge_index.layout != torch.strided:
-        layout = edge_index.layout if type(edge_index) is Tensor else type(edge_index).__name__
-        raise FallbackError(f"edge_index is {layout}, not a plain tensor")
-    if edge_index.dtype != torch.int64 or edge_index.dim() != 2 or edge_index.shape[0] != 2:
-        raise FallbackError(f"edge_index is {edge_index.dtype} {tuple(edge_index.shape)}, not int64 (2, edge)")
-    for rows in x if isinstance(x, tuple | list) else (x,):
-        if rows is not None and (type(rows) is not Tensor or rows.layout != torch.strided):
-            raise FallbackError("the node features are not a plain dense tensor")
-        if rows is not None and (not rows.is_floating_point() or rows.dim() < 2 or rows.device != edge_index.device):
-            raise FallbackError(f"the node features are {rows.dtype} {tuple(rows.shape)} on {rows.device}")
-    if is_autocast(edge_index.device):
-        raise FallbackError("torch.autocast is on, and PyTorch Geometric has rules of its own for the dtypes")
 
 
 def _gat(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, size: Any, wants_weights: Any) -> Any:

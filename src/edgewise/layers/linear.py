@@ -45,12 +45,13 @@ class Linear(nn.Linear):
 def is_plain(layer: nn.Module, *kinds: type[nn.Module]) -> bool:
     """Whether a formula with the layer's weights computes what calling it would: it is of one of these classes, and
     nothing that a user put on it (a hook, a parametrization, a forward of its own) would be skipped."""
-    return (
-        type(layer) in kinds
-        and not _has_any_global_hook()
-        and not any(getattr(layer, hooks) for hooks in HOOKS)
-        and "forward" not in layer.__dict__
-    )
+    return is_unchanged(layer, *kinds) and not _has_any_global_hook()
+
+
+def is_unchanged(layer: nn.Module, *kinds: type[nn.Module]) -> bool:
+    """`is_plain`, but for hooks on the modules of all models."""
+    has_hooks = any(getattr(layer, hooks) for hooks in HOOKS)
+    return type(layer) in kinds and not has_hooks and "forward" not in layer.__dict__
 
 
 def may_be_joined(layers: Sequence[nn.Module]) -> bool:
