@@ -5,6 +5,7 @@ from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
 
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -115,6 +116,16 @@ def test_columns_of_parquet_keep_their_types_and_bytes_are_texts(edgewise, tmp_p
         assert found[name].type == values.type and found[name].to_pylist() == values.to_pylist()
     assert edgewise("predict", run, data, "-o", tmp_path / "out.csv")[0] == 0
     assert [row["text"] for row in _rows(tmp_path / "out.csv")] == ["a fine film", "a dull film", "fine acting"]
+
+
+def test_columns_that_pandas_wrote_have_its_types_again(edgewise, tmp_path, trained_run):
+    """The file said beside each column that it is text, so that pandas made text of it again."""
+    numbers = pd.array([1, None, 3], dtype="Int64")
+    frame = pd.DataFrame({"text": ["a fine film", "a dull film", "fine"], "number": numbers, "several": [[1], [], [2]]})
+    frame = frame.assign(count=[1, 2, 3], day=pd.date_range("2024-02-28", periods=3), row=[7, 8, 9]).set_index("row")
+    frame.to_parquet(tmp_path / "data.parquet")
+    assert edgewise("predict", trained_run("texts"), tmp_path / "data.parquet", "-o", tmp_path / "out.parquet")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet")[list(frame.columns)], frame)
 
 
 def test_cells_of_a_table_of_graphs_stay(edgewise, tmp_path):

@@ -133,7 +133,8 @@ class TypeRestorer:
             if name in self._typed:
                 table = table.set_column(index, rows.schema.field(name), rows[name])
 
-        return table
+        # pandas reads the types that it finds there; those of the frame are text.
+        return table.replace_schema_metadata(rows.schema.metadata)
 
     def _next(self, count: int) -> "pa.Table":
         """The next rows, at most that many."""

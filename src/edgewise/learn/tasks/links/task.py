@@ -258,15 +258,12 @@ def predict_pairs(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     for hops, what in ((lost, EDGES), (unread, FEATURES)):
         status = with_lost(status, of_ends(hops, ends, rows, data.num_rows), "its nodes", what)
     links = Links.of(graph.edges, len(graph), source.directed, allow_empty=True)
-    are_known = links.contain(links.pairs.of(*ends)).astype(int)
-    is_known: list[str | bool] = [""] * data.num_rows
-    for row, known_link in zip(rows.tolist(), are_known.tolist(), strict=True):
-        is_known[row] = known_link
+    are_known = links.contain(links.pairs.of(*ends))
 
     probabilities = predict(fitted, *ends, graph, pick_device(request.device))
     added: dict[str, np.ndarray | Sequence[object]] = {
         "link_prob": scatter_rows(probabilities, rows, data.num_rows),
-        "is_known": is_known,
+        "is_known": scatter_rows(are_known.astype(np.float64), rows, data.num_rows),
         "status": status,
     }
     content = with_columns(data.frame, added, request.data, suffix)
