@@ -47,6 +47,22 @@ def test_rows_out_of_order_are_sorted_and_said(fitted):
     pd.testing.assert_frame_equal(again.predict(TABLE), found)
 
 
+@pytest.mark.parametrize(
+    ("index", "step"),
+    [
+        (pd.date_range("2024-01-01", periods=60, freq="D"), "1 day"),
+        (pd.date_range("2024-01-01", periods=60, freq="MS"), "1 month"),
+        (pd.date_range("2024-01-01", periods=60, freq="90min"), "01:30:00"),
+    ],
+)
+def test_another_step_of_time_than_that_of_the_training_is_said(fitted, index, step, tmp_path):
+    """Hours were learned and days predicted without a word."""
+    fitted.save(tmp_path / "run")
+    for model in (fitted, Forecaster.load(tmp_path / "run")):
+        with pytest.warns(UserWarning, match=f"predict: a step is {step}, but was 01:00:00 in the training."):
+            model.predict(TABLE.set_index(index), **({} if model is fitted else {"edges": np.zeros((2, 0), int)}))
+
+
 def test_gaps_and_repeats_are_refused_or_filled_and_said():
     lacking = TABLE.drop(HOURS[[20, 21]])
     with pytest.raises(DataError, match=r"2 steps are missing, the first behind '2024-03-31 07:00:00'.* gaps"):

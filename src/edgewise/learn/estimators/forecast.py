@@ -25,7 +25,7 @@ from edgewise.learn.estimators.state import (
 )
 from edgewise.learn.readers.graphs.clock import are_dates, in_time
 from edgewise.learn.readers.graphs.series import Series
-from edgewise.learn.tasks.forecast.model import predict_next
+from edgewise.learn.tasks.forecast.model import notes_of, predict_next
 from edgewise.learn.tasks.forecast.task import TASK, prepared
 from edgewise.learn.tasks.rejected import list_left_out
 
@@ -72,7 +72,7 @@ def predict(estimator: Any, X: object, edges: object) -> np.ndarray | pd.DataFra
 
     series = series_of(X, edges, is_directed=estimator.directed, names=trained.encoder.names)
     series = _in_time(estimator, series, times)
-    warn(estimator, "predict", series.notes)
+    warn(estimator, "predict", notes_of(trained, series))
     steps = predict_next(trained, series)
     if times is None or series.clock is None:
         return steps

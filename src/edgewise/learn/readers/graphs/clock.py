@@ -57,6 +57,13 @@ class Clock:
     are_month_ends: bool = False
     """Whether each date is the last of its month."""
 
+    @property
+    def interval(self) -> "Interval":
+        """The distance from one time to the next, in the unit of a run folder."""
+        if self.unit == "number" or self.unit == "month":
+            return Interval(self.unit, self.step)
+        return Interval("second", self.step / (1e9 if self.unit == "nanosecond" else 1e6))
+
     def at(self, step: int) -> str:
         """The name of a step, also beyond the last one."""
         time = self.time(step)
@@ -73,6 +80,26 @@ class Clock:
             return moment + pd.offsets.MonthEnd(0) if self.are_month_ends else moment
         code = CODES[self.unit]
         return self.first.as_unit(code) + pd.Timedelta(np.timedelta64(round(step * self.step), code))
+
+
+@dataclass(frozen=True)
+class Interval:
+    """The time from one step to the next."""
+
+    unit: Literal["number", "second", "month"]
+    length: float
+
+    def __str__(self) -> str:
+        if self.unit == "number":
+            return f"{self.length:g}"
+        if self.unit == "month":
+            return plural(round(self.length), "month")
+        days, rest = divmod(self.length, 86_400)
+        return str(pd.Timedelta(seconds=self.length)).removeprefix("0 days ") if rest else plural(int(days), "day")
+
+    def is_as(self, other: "Interval") -> bool:
+        """Whether both are as long, but for rounding."""
+        return self.unit == other.unit and math.isclose(self.length, other.length, rel_tol=OFF_STEP)
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,6 +10,7 @@ from edgewise.errors import DataError, plural
 from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
+from edgewise.learn.readers.graphs.clock import Interval
 from edgewise.learn.readers.graphs.series import Series, Windows
 from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
 from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
@@ -110,6 +111,8 @@ class SeriesEncoder:
     """The sizes of the network."""
     names: tuple[str, ...]
     """The nodes."""
+    interval: Interval | None = None
+    """The time from one step to the next; None where the series has no times, and in folders of earlier versions."""
 
     def new_network(self, output: SeriesValues) -> ForecastModel:
         """A network that reads `context` steps and predicts `horizon`."""
@@ -189,6 +192,14 @@ def predict_next(fitted: FittedForecast, series: Series, device: str = "cpu") ->
     if len(series.values) < context:
         raise DataError(f"{series.source} has {plural(len(series.values), 'step')}, but the model reads {context}.")
     return predict(fitted, series, np.array([len(series.values) - context]), device)[0]
+
+
+def notes_of(fitted: FittedForecast, series: Series) -> list[str]:
+    """What should be known of the times of a series that is predicted, a line each."""
+    trained, clock = fitted.encoder.interval, series.clock
+    if trained is None or clock is None or clock.interval.is_as(trained):
+        return [*series.notes]
+    return [*series.notes, f"a step is {clock.interval}, but was {trained} in the training"]
 
 
 def node_scales(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

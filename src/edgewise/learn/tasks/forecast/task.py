@@ -15,6 +15,7 @@ from edgewise.learn.tasks.forecast.model import (
     FittedForecast,
     SeriesEncoder,
     SeriesValues,
+    notes_of,
     predict,
     predict_next,
 )
@@ -52,7 +53,7 @@ def prepared(settings: ForecastRunSettings, series: Series) -> PreparedSeries:
     model = settings.model
     splits = split_series(series, model.context, model.horizon, settings.split_sizes)
     output = SeriesValues.fit(series, splits["train"][-1] + model.context + model.horizon)
-    encoder = SeriesEncoder(model, series.names)
+    encoder = SeriesEncoder(model, series.names, None if series.clock is None else series.clock.interval)
     fitted = FittedForecast(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {name: starts.tolist() for name, starts in splits.items()}
     return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
@@ -150,7 +151,7 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
         order=fitted.encoder.names,
     )
     list_left_out(series.edges.rejected, request=request)
-    for line in series.notes:
+    for line in notes_of(fitted, series):
         note(f"{series.source}: {line}")
 
     values = predict_next(fitted, series, pick_device(request.device))
