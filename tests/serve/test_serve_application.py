@@ -1,6 +1,9 @@
 """What the served application answers, and how it refuses."""
 
 import json
+from contextlib import closing
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
 
 import pytest
 from stand_in import NODE, TEXT, StandIn, molecule_row
@@ -251,3 +254,44 @@ def test_limits_are_positive(limits, message):
     with pytest.raises(SettingError) as caught:
         Limits(**limits)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "where"),
+    [
+        ("/predict", [1], None),
+        ("/predict", {"rows": [1]}, "rows.0"),
+        ("/explain", {"row": None}, "row"),
+    ],
+)
+def test_what_is_no_object_is_refused_in_words_of_json(client, path, body, where):
+    """The reason was pydantic's: "a valid dictionary or instance of Row"."""
+    answer = client().post(path, json=body)
+    expected = {"error": "expected a JSON object, {…}; GET /docs shows one", "where": where}
+    assert (answer.status_code, answer.json()) == (422, expected)
+
+
+def test_bodies_that_cannot_be_read_say_why(client):
+    """Both were "There was an error parsing the body"."""
+    packed = client().post(
+        "/predict", content=b"\x1f\x8b", headers={"content-type": "application/json", "content-encoding": "gzip"}
+    )
+    assert (packed.status_code, packed.json()["error"]) == (
+        415, "Content-Encoding is gzip; send the JSON as it is, without this header",
+    )  # fmt: skip
+    digits = client().post(
+        "/predict", content=b'{"rows": [' + b"9" * 5000 + b"]}", headers={"content-type": "application/json"}
+    )
+    assert (digits.status_code, digits.json()["error"]) == (
+        400, "the body cannot be read; a number may have too many digits",
+    )  # fmt: skip
+
+
+def test_head_is_answered_as_get_without_the_body(listening):
+    """Whatever watches over servers asks so; it was 405."""
+    address = urlsplit(listening(StandIn()))
+    with closing(HTTPConnection(address.hostname, address.port, timeout=5)) as connection:
+        for path, status in (("/model", 200), ("/", 200), ("/predict", 405), ("/none", 404)):
+            connection.request("HEAD", path)
+            answer = connection.getresponse()
+            assert (answer.status, answer.read()) == (status, b"")

@@ -35,6 +35,7 @@ from edgewise.serve.messages import (
     Requests,
     as_row,
     cells_of,
+    reason_of,
 )
 from edgewise.serve.worker import BusyError, Client, Worker
 from edgewise.view.policy import explanation_assets, source_of
@@ -66,7 +67,7 @@ REASONS = {
     401: "The API key is missing or wrong.",
     408: "The body did not arrive in time.",
     413: "The body is too long.",
-    415: "Content-Type must be application/json.",
+    415: "Content-Type must be application/json, and Content-Encoding may not be set.",
     421: "Unknown host name.",
     422: "A value is not valid; `where` names it.",
     431: "The headers are too long.",
@@ -226,11 +227,14 @@ def _add_errors(app: FastAPI, limits: Limits) -> None:
             return failure(400, "the body is not valid JSON", None)
         # The first part of a place is always `body`.
         where = ".".join(str(part)[:60] for part in first["loc"][1:])
-        return failure(422, first["msg"], where or None)
+        return failure(422, reason_of(first), where or None)
 
     @app.exception_handler(HTTPException)
     async def refused(request: Request, error: HTTPException) -> Response:
-        answer = failure(error.status_code, str(error.detail), None)
+        # FastAPI gives no reason where Python refuses a number, which it does from 4,300 digits on.
+        is_unread = error.status_code == 400
+        reason = "the body cannot be read; a number may have too many digits" if is_unread else str(error.detail)
+        answer = failure(error.status_code, reason, None)
         answer.headers.update(error.headers or {})
         return answer
 

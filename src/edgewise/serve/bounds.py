@@ -55,6 +55,9 @@ class RequestBounds:
             )
             return
 
+        if scope["type"] == "http" and scope["method"] == "HEAD":
+            scope = {**scope, "method": "GET"}  # the protocol leaves out the body of the answer
+
         if scope["type"] != "http" or scope["method"] != "POST":
             await self.app(scope, receive, send)
             return
@@ -69,6 +72,11 @@ class RequestBounds:
         if content_type != b"application/json":
             # This keeps other sites out: before cross-site JSON a browser sends a preflight, which we refuse.
             await refuse(send, 415, "Content-Type must be application/json")
+            return
+
+        if (encoding := headers.get(b"content-encoding", b"identity").strip().lower()) != b"identity":
+            name = encoding.decode("latin-1")[:20]
+            await refuse(send, 415, f"Content-Encoding is {name}; send the JSON as it is, without this header")
             return
 
         body, problem = bytearray(), (0, "")

@@ -6,7 +6,7 @@ of bounded length, a number is finite, and a row must not have other fields.
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 from edgewise.errors import DataError, MissingExtraError
@@ -25,6 +25,7 @@ MAX_TOP = 1000
 """The most weights for each receiver."""
 WORD = Annotated[str, Field(strict=True, min_length=1, max_length=MAX_NAME)] | None
 """A target or label that is not in a list, such as a word of the row; or null."""
+OBJECT_EXPECTED = "expected a JSON object, {…}; GET /docs shows one"
 STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
 ABOUT = {
     "text": "a text",
@@ -187,7 +188,12 @@ def _row_or_invalid(row: Any, validate: Callable[[Any], Any]) -> Any:
         return validate(row)
     except ValidationError as error:
         first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        return InvalidRow(first["type"], first["loc"], first["msg"])
+        return InvalidRow(first["type"], first["loc"], reason_of(first))
+
+
+def reason_of(error: Mapping[str, Any]) -> str:
+    """What is wrong with a value, in the words of JSON: pydantic calls an object a dictionary."""
+    return OBJECT_EXPECTED if error["type"] in ("model_type", "model_attributes_type") else str(error["msg"])
 
 
 def _cell(field: dict[str, Any], limits: Limits, min_text: int) -> Any:
