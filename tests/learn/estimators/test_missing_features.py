@@ -250,3 +250,28 @@ def test_tensors_of_a_computation():
 def test_dates_and_durations_are_no_targets(times):
     with pytest.raises(DataError, match=r"y.* holds .*; give numbers, such as the seconds of each"):
         as_numbers("y", times)
+
+
+def test_columns_without_any_number_have_no_median():
+    """They were "filled with the median of all edges", of which there was none."""
+    features, edges, label = graph()
+    features[3, 1] = 0.0
+    nothing = np.full((80, 1), np.nan)
+    message = "fit: feature 0 of edges has no number in any row: each is read as 0.$"
+    with pytest.warns(UserWarning, match=message) as caught:
+        NodeClassifier(model="gatv2", **SMALL).fit(features, label, edges, edge_features=nothing)
+    assert not any("median" in str(warning.message) for warning in caught)
+
+
+@pytest.mark.parametrize("dtype", ["Int64", "int64[pyarrow]", "category"])
+def test_whole_numbers_beside_a_gap_stay_whole(dtype):
+    """pandas makes fractions of them: classes were 0.0 and 5.0, and large ones became one class."""
+    features, edges, _ = graph(6)
+    features[3, 1] = 0.0
+    edges = edges % 6
+    large = 2**60
+    for y in (pd.Series([large, large + 1, None] * 2, dtype=dtype), pd.Series([0, 5, None] * 2, dtype=dtype)):
+        for labels in (y, y.to_frame()[0]):
+            trained = NodeClassifier(model="gcn", **SMALL).fit(features, labels, edges)
+            assert trained.classes_.dtype == np.int64
+            assert trained.classes_.tolist() == y[:2].tolist()

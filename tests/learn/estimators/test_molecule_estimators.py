@@ -269,3 +269,23 @@ def test_ensembles_average_their_members():
     assert both.predict(SMILES) == pytest.approx(members.mean(axis=0))
     spread = predictions(both, MOLECULES, SMILES, {}).targets[0].ensemble_std
     assert spread == pytest.approx(np.abs(members[0] - members[1]) / np.sqrt(2))
+
+
+@pytest.mark.parametrize("dtype", [bool, object, "boolean"])
+def test_conditions_that_are_true_or_false_are_numbers(dtype):
+    """They were refused as text in fit; predict gave NaN."""
+    hot = pd.Series([True, False] * 20, dtype=dtype)
+    trained = MoleculeRegressor(**SMALL).fit(SMILES, LENGTHS, conditions=hot.astype(float).to_frame("hot"))
+    expected = trained.predict(SMILES, conditions=hot.astype(float).to_frame("hot"))
+    assert np.isfinite(expected).all()
+    np.testing.assert_array_equal(trained.predict(SMILES, conditions=hot.to_frame("hot")), expected)
+    in_frame = MoleculeRegressor(**SMALL).fit(SMILES, LENGTHS, conditions=hot.to_frame("hot"))
+    np.testing.assert_array_equal(in_frame.predict(SMILES, conditions=hot.to_frame("hot")), expected)
+
+
+def test_true_and_false_beside_smiles_are_conditions():
+    table = pd.DataFrame({"smiles": SMILES, "hot": [True, False] * 20})
+    trained = MoleculeRegressor(**SMALL).fit(table, LENGTHS)
+    expected = trained.predict(table.assign(hot=table.hot.astype(float)))
+    np.testing.assert_array_equal(trained.predict(table), expected)
+    np.testing.assert_array_equal(trained.predict(table.assign(hot=table.hot.astype("boolean"))), expected)

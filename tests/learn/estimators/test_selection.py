@@ -1,5 +1,7 @@
 """scikit-learn's cross-validation over rows of every kind, and over the nodes of one graph."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -172,3 +174,24 @@ def test_further_rows_for_validation_are_the_same_as_a_mask():
     assert tagger.metrics_["rows"] == {"train": 12, "val": 4, "test": 0, "rejected": 0}
     translator = Translator(model="gru", num_layers=1, vocabulary_size=260, **FEW).fit(words, words, validation=mask)
     assert translator.metrics_["rows"] == {"train": 12, "val": 4, "rejected": 0}
+
+
+def test_rows_of_nodes_by_their_names(graph):
+    """A list of names was an IndexError of numpy; a table of numbers was taken for rows."""
+    nodes = GraphNodes(replace(graph, names=tuple(f"v{node}" for node in range(40))))
+    assert nodes[["v3", "v1"]].rows.tolist() == [3, 1]
+    assert nodes[5:]["v7"].rows.tolist() == [7]
+    assert len(nodes[[]]) == 0
+    with pytest.raises(DataError, match=r"no row is called 'v1'; rows are called v5, v6, v7, …\."):
+        nodes[5:][["v1"]]
+    for rows in ([0.5], [[0, 1]], [True]):
+        with pytest.raises(DataError, match=r"^rows are .*; expected numbers, names, a slice or a mask \("):
+            nodes[rows]
+    with pytest.raises(DataError, match="rows are <U2"):
+        GraphNodes(graph)[["v1"]]
+
+
+def test_folds_of_whole_numbers_with_gaps_are_stratified():
+    y = pd.Series([0, 1, None] * 4, dtype="Int64")
+    for _, test in NodeKFold(2).split(y, y):
+        assert sorted(y[test].tolist()) == [0, 0, 1, 1]

@@ -24,7 +24,7 @@ from edgewise.learn.estimators.graph_arrays import (
 )
 from edgewise.learn.estimators.graph_warnings import warn_of_coordinates
 from edgewise.learn.estimators.labels import is_absent
-from edgewise.learn.estimators.names import RowsLike, column_names, positions_of_names
+from edgewise.learn.estimators.names import RowsLike, column_names, positions_of_names, row_positions
 from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.readers.graphs.edges import EdgeList
@@ -152,11 +152,17 @@ class GraphNodes:
         """Some rows; the graph stays whole.
 
         Args:
-            rows: Numbers, a mask or a slice.
+            rows: Numbers, a mask or a slice; names of nodes, as text, where these have some.
+
+        Raises:
+            DataError: They are something else, or no row is called so.
         """
         rows = rows[0] if isinstance(rows, tuple) else rows
         numbers = np.arange(self.size) if self.rows is None else self.rows
-        chosen = numbers[rows if isinstance(rows, slice) else np.asarray(rows)]
+        if not isinstance(rows, slice):
+            names = self.names if self.row_noun == "nodes" else None
+            rows = row_positions(rows, len(self), None if names is None else [names[row] for row in numbers.tolist()])
+        chosen = numbers[rows]
         return self.of(**vars(self) | {"rows": np.atleast_1d(chosen)})
 
     def scatter(self, values: np.ndarray, missing: float | str | bool) -> np.ndarray:

@@ -48,9 +48,17 @@ def label_columns(y: object) -> list[np.ndarray]:
 
 
 def plain_array(y: object) -> np.ndarray:
-    """Targets as an array, none merged with another by conversion; NaN or None where an array masks one."""
+    """Targets as an array, none merged with another by conversion; NaN, None or NA where one is masked or missing."""
     y = unwrapped(y)
-    return np.asarray(y) if hasattr(y, "dtype") else np.asarray(y, dtype=object)
+    if has_columns(y) and y.shape[1] == 1:
+        return plain_array(y.iloc[:, 0])[:, None]
+    if not hasattr(y, "dtype"):
+        return np.asarray(y, dtype=object)
+    array = np.asarray(y)
+    if np.issubdtype(array.dtype, np.floating) and getattr(y.dtype, "kind", "f") != "f" and hasattr(y, "tolist"):
+        # Beside a gap, pandas makes fractions of whole numbers, large ones of which become one.
+        return np.array(y.tolist(), dtype=object)
+    return array
 
 
 def labels_of(y: object) -> np.ndarray:

@@ -97,7 +97,7 @@ def explain(
 
 
 def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tuple[Sequence[object], Values | None]:
-    """SMILES and conditions; a DataFrame holds both, its text columns and its numbers.
+    """SMILES and conditions; a DataFrame holds both, its text columns and its numbers, of which True is 1.
 
     Raises:
         DataError: X is a single string or has no text column, or conditions are given twice.
@@ -106,12 +106,12 @@ def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tupl
     if not hasattr(X, "select_dtypes"):
         return (X.tolist() if hasattr(X, "tolist") else list(X)), conditions
     frame: DataFrame = X
-    numbers = frame.select_dtypes("number")
+    numbers = frame.select_dtypes(["number", "bool"])
     texts = frame[[name for name in frame.columns if name not in numbers.columns]]
     if not texts.shape[1]:
         raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, frame.columns))}.")
     if numbers.shape[1] and conditions is not None:
         raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
     smiles = texts.to_numpy(dtype=object)
-    conditions = numbers.to_numpy(dtype=np.float64) if numbers.shape[1] else conditions
+    conditions = numbers.to_numpy(dtype=np.float64, na_value=np.nan) if numbers.shape[1] else conditions
     return (smiles[:, 0].tolist() if smiles.shape[1] == 1 else smiles.tolist()), conditions

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
 
+import numpy as np
+
 from edgewise.errors import DataError, plural
 
 if TYPE_CHECKING:
@@ -113,6 +115,32 @@ def positions_of_names(argument: str, names: Sequence[object], trained_names: Se
             f"{', '.join(map(str, names))}. The feature names should match those that were passed during fit."
         )
     return [position_of_name[name] for name in trained_names]
+
+
+def row_positions(rows: object, num_rows: int, names: Sequence[str] | None) -> np.ndarray:
+    """Rows, given by numbers, a mask or names as text, as positions or a mask of rows.
+
+    Args:
+        rows: Which are meant.
+        num_rows: How many there are.
+        names: What they are called; None where they are numbered.
+
+    Raises:
+        DataError: They are given otherwise, or no row is called so.
+    """
+    chosen = np.asarray(rows)
+    if names is not None and chosen.size and all(isinstance(row, str) for row in chosen.flat):
+        position_of_name = {name: position for position, name in enumerate(names)}
+        for name in chosen.ravel().tolist():
+            if name not in position_of_name:
+                raise DataError(f"no row is called {name!r}; rows are called {', '.join(names[:3])}, ….")
+        chosen = np.array([position_of_name[name] for name in chosen.ravel().tolist()])
+    chosen = chosen if chosen.size else chosen.astype(np.int64)
+    if chosen.dtype.kind not in "iub" or chosen.ndim > 1 or (chosen.dtype == bool and len(chosen) != num_rows):
+        raise DataError(
+            f"rows are {chosen.dtype} {chosen.shape}; expected numbers, names, a slice or a mask ({num_rows},)."
+        )
+    return chosen
 
 
 def as_rows(argument: str, rows: object) -> object:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from edgewise.errors import DataError, SettingError, plural
-from edgewise.learn.estimators.labels import has_target, labels_of
+from edgewise.learn.estimators.labels import has_target, labels_of, plain_array
 
 
 class NodeKFold:
@@ -39,7 +39,7 @@ class NodeKFold:
         """
         from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold, StratifiedKFold
 
-        y = np.asarray(y, dtype=object) if isinstance(y, list) else np.asarray(y)
+        y = plain_array(y)
         if len(y) != len(data):
             raise DataError(f"NodeKFold: y has {plural(len(y), 'row')}, but there are {len(data)} nodes.")
         rows = np.flatnonzero(has_target(y))

@@ -121,27 +121,35 @@ def filled_notes(
     counts: Int64[np.ndarray, " feature"],
     names: Sequence[str],
     what: str,
+    num_rows: int,
     *,
     source: str = "the training rows",
     are_marked: bool = True,
 ) -> list[str]:
-    """A warning with the counts of filled numbers; empty without any.
+    """Warnings with the counts of filled numbers, and of columns without any number; empty without either.
 
     Args:
         counts: how many numbers each column lacks.
         names: of the columns.
         what: whose they are, such as "nodes".
+        num_rows: how many of these there are.
         source: what the median is of.
         are_marked: whether a further feature says where one was filled.
     """
+    is_empty = (counts > 0) & (counts == num_rows)
+    empty = [names[column] for column in np.flatnonzero(is_empty).tolist()]
+    verb = "has" if len(empty) == 1 else "have"
+    lines = [f"warning: {listed(empty)} of {what} {verb} no number in any row: each is read as 0"] if empty else []
+    counts = np.where(is_empty, 0, counts)
     if not (total := int(counts.sum())):
-        return []
+        return lines
     filled_columns = [f"{names[column]} {counts[column]:,}" for column in np.flatnonzero(counts).tolist()]
     unit = "missing number", "missing numbers"
     verb = "was" if total == 1 else "were"
     marked = ", and marked" if are_marked else ""
 
     return [
+        *lines,
         f"warning: {plural(total, *unit)} of {what} {verb} filled with the median of {source}{marked}: "
-        f"{listed(filled_columns)}"
+        f"{listed(filled_columns)}",
     ]

@@ -299,12 +299,15 @@ def check_same_columns(first: Cells, other: Cells) -> None:
         )
 
 
-def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple[str, ...]]]:
+def cells_from_arrays(
+    arrays: dict[str, Values], numbers: Sequence[str] = ()
+) -> tuple[Cells, dict[str, tuple[str, ...]]]:
     """Arrays as the cells of a table: numbers stay numbers, all else is text. Messages count their rows from 0.
 
     Args:
         arrays: name → `(row,)`, or `(row, column)`, whose columns become `name_1`, `name_2`, ...;
             those of a DataFrame keep their names, unless something else is called so.
+        numbers: the arrays of which True is 1 and False 0; of others both are text, as of a label.
 
     Returns:
         The cells, and the columns that each array became.
@@ -325,7 +328,8 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
             raise DataError(f"{name} has {plural(len(array), 'row')}, but {next(iter(arrays))} has {num_rows}.")
         columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"})
         cells_of = [array] if array.ndim == 1 else array.T
-        frame |= {column: _cells_of(cells) for column, cells in zip(columns_of[name], cells_of, strict=True)}
+        columns = zip(columns_of[name], cells_of, strict=True)
+        frame |= {column: _cells_of(cells, is_number=name in numbers) for column, cells in columns}
 
     num_rows = len(next(iter(frame.values()), ()))
     if num_rows == 0:
@@ -334,8 +338,11 @@ def cells_from_arrays(arrays: dict[str, Values]) -> tuple[Cells, dict[str, tuple
     return Cells(ARRAYS, file_of_row, pd.DataFrame(frame), np.arange(1, num_rows + 1)), columns_of
 
 
-def _cells_of(values: np.ndarray) -> Column:
-    """A column as numbers where all of it is, None being missing, else as texts."""
+def _cells_of(values: np.ndarray, *, is_number: bool) -> Column:
+    """A column as numbers where all of it is, None being missing, else as texts; of numbers True is 1 and False 0."""
+    if is_number and values.dtype == object:
+        cells = [float(cell) if isinstance(cell, bool | np.bool_) else cell for cell in values]
+        values = np.array(cells, dtype=object)
     if values.dtype == object and {*map(type, values)} <= {int, float, np.float64, type(None)}:
         has_fraction = {*map(type, values)} - {int}
         values = values.astype(np.float64) if has_fraction else np.array(values.tolist())  # whole ones may be labels

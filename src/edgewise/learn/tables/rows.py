@@ -181,15 +181,19 @@ def read_files(
     return mapped_cells(tables) if is_mapped else join_cells(parts), columns
 
 
-def cells_and_columns(arrays: dict[str, Values | None]) -> tuple[Cells, dict[str, tuple[str, ...]], dict[str, Any]]:
-    """Arrays as cells, the columns that each became, and the columns of weights and groups for `Columns`.
+def cells_and_columns(
+    arrays: dict[str, Values | None], numbers: Sequence[str] = ()
+) -> tuple[Cells, dict[str, tuple[str, ...]], dict[str, Any]]:
+    """Arrays as cells, the columns that each became, and the columns of weights and groups for `Columns`; `numbers` as
+    in `cells_from_arrays`.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes.
     """
     for name, values in arrays.items():
         refuse_single_text(name, values)
-    cells, columns_of = cells_from_arrays({name: values for name, values in arrays.items() if values is not None})
+    held = {name: values for name, values in arrays.items() if values is not None}
+    cells, columns_of = cells_from_arrays(held, numbers)
     for name in ("weight", "group"):
         if hasattr(arrays.get(name), "columns") or columns_of.get(name, ())[:1] == (f"{name}_1",):
             raise DataError(f"{name} has 2 axes, expected (row,).")

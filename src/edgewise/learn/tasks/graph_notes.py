@@ -35,7 +35,7 @@ def notes_of_features(
     """
     lines = []
     names = on_graph.names_of_features()
-    lines += filled_notes(nodes.missing_counts[: len(names)], names, "nodes", source="all nodes")
+    lines += filled_notes(nodes.missing_counts[: len(names)], names, "nodes", nodes.shape[0], source="all nodes")
     if edges is not None:
         lines += notes_of_missing_edges(on_graph, edges, head_reads_edges=edge_scaler is not None)
     lines += notes_of_constants(on_graph, nodes, edges, types)
@@ -160,12 +160,14 @@ def notes_of_missing_edges(
     """The warning of features of edges that are missing and filled."""
     if isinstance(edges, StoredNodeData):
         counts, num_features = edges.missing_edge_counts, edges.num_edge_features
+        num_edges = edges.num_edges
         num_mirrored = edges.store.manifest.get("num_mirrored", 0)
     else:
         counts, num_features = np.isnan(edges.features).sum(axis=0), edges.features.shape[1]
+        num_edges = len(edges)
         num_mirrored = edges.num_mirrored
 
     names = on_graph.names_of_edges(num_features)
     what = "edges, both ways counted," if num_mirrored else "edges"
     are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights
-    return filled_notes(counts[: len(names)], names, what, source="all edges", are_marked=are_marked)
+    return filled_notes(counts[: len(names)], names, what, num_edges, source="all edges", are_marked=are_marked)

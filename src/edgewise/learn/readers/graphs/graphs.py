@@ -260,7 +260,7 @@ def graphs_from_arrays(
         "group": groups,
         "number": graph_features,
     }
-    cells, columns_of, others = cells_and_columns(arrays)
+    cells, columns_of, others = cells_and_columns(arrays, numbers=("number",))
     columns = GraphColumns(
         node_column="node",
         graph_column="graph",

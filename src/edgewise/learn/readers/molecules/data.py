@@ -125,7 +125,7 @@ def molecules_from_arrays(
         "weight": weights,
         "group": groups,
     }
-    cells, columns_of, others = cells_and_columns(arrays)
+    cells, columns_of, others = cells_and_columns(arrays, numbers=("condition",))
     columns = Columns(
         smiles_columns=columns_of["smiles"],
         target_columns=columns_of.get("target", ()),

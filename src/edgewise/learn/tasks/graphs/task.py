@@ -292,8 +292,8 @@ def warnings(prepared: Prepared) -> list[str]:
     for values, graph_of_value, value_names, whose in encoder.numbers(data):
         what = "edges, both ways counted," if whose == "edge" and edges.num_mirrored else f"{whose}s"
         are_marked = whose != "edge" or not encoder.settings.spec.reads_edge_weights
-        counts = np.isnan(values[data.rows.usable[graph_of_value]]).sum(axis=0)
-        lines += filled_notes(counts, value_names, what, are_marked=are_marked)
+        is_missing = np.isnan(values[data.rows.usable[graph_of_value]])
+        lines += filled_notes(is_missing.sum(axis=0), value_names, what, len(is_missing), are_marked=are_marked)
 
     if not scales.node.constant_columns or not are_degrees(data.features, edges):
         lines += constant_features(scales.node, names, "nodes of training graphs", adds_degrees=adds_degrees)

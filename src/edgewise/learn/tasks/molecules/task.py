@@ -223,8 +223,8 @@ def warnings(prepared: Prepared) -> list[str]:
     """Conditions that are missing or do not vary, and molecules whose conformer was not found at the first attempt."""
     scaler, names = prepared.fitted.encoder.scales.condition, prepared.fitted.columns.descriptors_columns
     data = prepared.data
-    counts = np.isnan(data.conditions[data.rows.usable]).sum(axis=0)
-    lines = filled_notes(counts, list(map(repr, names)), "rows")
+    is_missing = np.isnan(data.conditions[data.rows.usable])
+    lines = filled_notes(is_missing.sum(axis=0), list(map(repr, names)), "rows", len(is_missing))
     lines += constant_features(scaler, list(map(repr, names)), "training rows")
     conformers = data.store.conformer_note if prepared.settings.model.needs_coordinates else ""
     return [*lines, *([f"conformers: {conformers}"] if conformers else [])]
