@@ -129,7 +129,7 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
     assert code == 0 and "4 features of a node" in out, "beside types of edges, too"
 
 
-def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkeypatch):
+def test_a_run_continues_only_with_the_same_edges(learn, graph, edgewise, tmp_path, monkeypatch):
     from edgewise.learn.training.training import Training
 
     original = Training.end_epoch
@@ -151,6 +151,16 @@ def test_a_run_continues_only_with_the_same_edges(learn, graph, tmp_path, monkey
     assert learn("--model", "gcn", "--resume")[0] == 0
     one, other = (tmp_path / folder / "model.safetensors" for folder in ("whole", "run"))
     assert one.read_bytes() == other.read_bytes()
+
+    # The graph of an explanation was another one than that of the training, without a word.
+    code, out, _ = edgewise("explain", tmp_path / "run", "n1", "-o", tmp_path / "one.json")
+    assert (code, "warning" in out) == (0, False)
+    graph[1].write_bytes(kept + b"n1,n2,0.5\r\n")
+    code, _, err = edgewise("explain", tmp_path / "run", "n1", "-o", tmp_path / "other.json")
+    assert (code, f"warning: {graph[1]}: not as in the training; the graph is explained as it is now" in err) == (
+        0,
+        True,
+    )
 
 
 def test_sampled_neighborhoods(learn, graph, edgewise, tmp_path, monkeypatch):

@@ -361,7 +361,7 @@ def test_a_bad_table_does_not_cost_an_earlier_run(table, train, tmp_path):
 def test_resume_keeps_settings_and_data(table, train, edgewise, tmp_path, monkeypatch, listed):
     import edgewise.learn.tasks.run as job
 
-    monkeypatch.setattr("edgewise.learn.tasks.config.MAX_LISTED", listed)
+    monkeypatch.setattr("edgewise.learn.tasks.content.MAX_LISTED", listed)
     run = tmp_path / "run"
     original = job.fit
 

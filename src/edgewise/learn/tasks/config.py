@@ -2,7 +2,6 @@
 
 import dataclasses
 import difflib
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
@@ -14,6 +13,7 @@ from edgewise.learn.files import JsonObject
 from edgewise.learn.settings import SettingField, Values, check_value, choices_of, flag_of, spelled, to_field_type
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.options import TableFormat, array_names
+from edgewise.learn.tasks.content import check_content, check_same_content, checksums, listed_or_checksum
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.settings import TrainSettings, require
 
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from edgewise.learn.tables.cell import Rejection
 
-MAX_LISTED = 2**16
-"""Rows of a split above which a checkpoint has their checksum."""
 FREE = {"check-memory"}
 """Settings that may change when a run is continued: they change nothing of what is learned."""
 
@@ -406,44 +404,4 @@ def check_finished(folder: RunFolder, declared: TaskSettings, given: Values) -> 
     # What is left may be the name of a model, which stands for several settings.
     job = declared.of({**stored, **given}, str(folder.path / "config.toml"))
     check_config(folder, declared.run_type, job_to_config(job))
-    check_content(folder, job)
-
-
-def check_content(folder: RunFolder, job: RunSettings) -> None:
-    """Raise RunFolderError where a data file has other content than a run was trained on; it may be gone."""
-    files = input_files(job)
-    if (folder.path / "checkpoints/data.json").is_file() and all(Path(name).exists() for name in files):
-        check_same_content(folder, files, {"sha256": checksums(files)})
-
-
-def check_same_content(folder: RunFolder, files: Sequence[str], data: JsonObject) -> None:
-    """Raise RunFolderError that names the files that have other content, or rows in other splits, than a run had."""
-    before = folder.read_object("checkpoints/data.json")
-    then = before.get("sha256")
-    then = then if isinstance(then, list) and len(then) == len(files) else [None] * len(files)
-    changed = [name for name, old, new in zip(files, then, data["sha256"], strict=True) if old != new]
-    if changed or any(before.get(name) != data[name] for name in data):
-        what = f"other content in {', '.join(changed)}" if changed else f"other splits of the rows in {files[0]}"
-        raise RunFolderError(
-            f"{folder.path} was started with {what}; bring the old {'files' if len(changed) > 1 else 'file'} back to "
-            "continue, or start again with --overwrite."
-        )
-
-
-def checksums(files: Sequence[str]) -> list[str]:
-    """The SHA-256 of each data file; of a store, that of the list of its files, which has theirs."""
-    paths = [Path(name) / "store.json" if Path(name).is_dir() else Path(name) for name in files]
-    found = []
-    for path in paths:
-        with open(path, "rb") as file:
-            found.append(hashlib.file_digest(file, "sha256").hexdigest())
-    return found
-
-
-def listed_or_checksum(rows: "Sequence[int] | np.ndarray") -> list[int] | str:
-    """The numbers of some rows, a list or an array; of many their SHA-256."""
-    if len(rows) <= MAX_LISTED:
-        return [*map(int, rows)]
-    import numpy as np  # not for flags and settings, which are there at once
-
-    return hashlib.sha256(np.asarray(rows, np.int64).tobytes()).hexdigest()
+    check_content(folder, input_files(job))

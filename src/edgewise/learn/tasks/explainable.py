@@ -20,9 +20,11 @@ from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Prediction
+from edgewise.learn.progress import note
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.rows import Data
-from edgewise.learn.tasks.config import RunSettings, TaskSettings
+from edgewise.learn.tasks.config import RunSettings, TaskSettings, input_files
+from edgewise.learn.tasks.content import changed_files
 from edgewise.learn.tasks.explained import target_predictions
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.training.device import cpu_threads
@@ -324,7 +326,11 @@ def explainable_by_name(
     def rows_of_run(folder: RunFolder) -> RowsByName[Trained, Read]:
         trained = load(folder)
         with files_of(folder, files, call) as config:
-            data = read(trained, declared.of(config, "config.toml"))
+            job = declared.of(config, "config.toml")
+            data = read(trained, job)
+            changed = changed_files(folder, input_files(job))
+        if changed:
+            note(f"warning: {', '.join(changed)}: not as in the training; the {files} is explained as it is now")
         list_left_out(data.rows.rejected_edges)
         return RowsByName(trained, data, row_noun, names(data), find)
 

@@ -11,7 +11,8 @@ from edgewise.errors import plural
 from edgewise.explain.numbers import formatted
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.files import JsonObject
-from edgewise.learn.tasks.config import check_config, check_content, job_to_config
+from edgewise.learn.tasks.config import check_config, input_files, job_to_config
+from edgewise.learn.tasks.content import check_content
 from edgewise.learn.tasks.parts import train_folds
 from edgewise.learn.tasks.run import Run
 from edgewise.learn.tasks.scores import ScoreTable
@@ -73,7 +74,7 @@ class CrossValidation:
             check_config(self.folder, type(self.settings), config)
             for settings, folder in self.runs():
                 if folder.is_finished:
-                    check_content(folder, settings)
+                    check_content(folder, input_files(settings))
         if not (resume and self.folder.is_started):
             with self.folder.claimed(overwrite=overwrite):
                 self.folder.begin()
