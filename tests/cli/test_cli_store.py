@@ -75,6 +75,19 @@ def test_a_run_over_a_store_predicts_as_over_its_tables(tables, capsys):
     np.testing.assert_allclose(pd.read_parquet(tables / "c.parquet")["label_prob_x"], found["label_prob_x"], atol=1e-6)
 
 
+def test_columns_of_splits_and_weights_are_named_for_the_training(tables, capsys):
+    """The command that `prepare` printed left them out, and the split was drawn at random without a word."""
+    nodes = pd.read_csv(tables / "nodes.csv")
+    nodes.assign(part=(["train"] * 8 + ["val", "test"]) * (NUM_NODES // 10), w=1).to_csv(tables / "n.csv", index=False)
+    roles = ["--splits-column", "part", "--weight-column", "w"]
+    assert prepare(tables, "--target-columns", "label", *roles, nodes="n.csv") == 0
+    assert f"--target-columns label {' '.join(sorted(roles[2:]) + roles[:2])}" in capsys.readouterr().out
+    assert train(tables, "--weight-column", "w") == 0
+    out = capsys.readouterr().out
+    assert "(split: random)" in out and "'w' was" not in out
+    assert "column 'part' was prepared as --splits-column, which is not named here: it is not used" in out
+
+
 def test_features_are_read_a_few_nodes_at_a_time(tables, monkeypatch):
     """In training, validation, scores and predictions: the proof under a limit of memory is nightly."""
     assert prepare(tables) == 0

@@ -44,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     from edgewise.learn.readers.store.build import Build
     from edgewise.learn.readers.store.settings import StoreSettings
     from edgewise.learn.settings import spelled
-    from edgewise.learn.tables.columns import AUTO, Columns
+    from edgewise.learn.tables.columns import AUTO, ROW_ROLES, Columns
     from edgewise.learn.tables.options import TableFormat
     from edgewise.learn.tasks.scores import command
     from edgewise.learn.training import claim
@@ -88,5 +88,6 @@ def run(arguments: argparse.Namespace) -> int:
         print("\n".join(build.summary(build.run())))
 
     targets = flags.get("target_columns") or ("COLUMN",)
-    print(f"Next:\n  {command('train', 'nodes', arguments.output_dir, '--target-columns', *targets)}")
+    roles = [word for role in ROW_ROLES if flags.get(role) for word in (spelled(role), flags[role])]
+    print(f"Next:\n  {command('train', 'nodes', arguments.output_dir, '--target-columns', *targets, *roles)}")
     return 0

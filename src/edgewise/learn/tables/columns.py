@@ -12,6 +12,9 @@ MISSING = ("impute", "drop")
 AUTO = "auto"
 """The task type is guessed from the targets."""
 
+ROW_ROLES = ("weight_column", "splits_column", "group_column")
+"""The roles of columns that say how a row is trained on, not what is known of it."""
+
 AnyColumns = TypeVar("AnyColumns", bound="Columns")
 
 
@@ -82,7 +85,7 @@ class Columns:
     def to_predict(self: AnyColumns, **changes: Any) -> AnyColumns:
         """The same columns in a file to predict: without targets, weights, splits and groups, and with `changes`."""
         none: dict[str, Any] = {"target_columns": (), "ignore_columns": ()}
-        none |= dict.fromkeys(("weight_column", "splits_column", "group_column"))
+        none |= dict.fromkeys(ROW_ROLES)
         return replace(self, **{**none, **changes})
 
     @property

@@ -21,7 +21,7 @@ from edgewise.learn.readers.store.layout import GraphStore, is_store, read_manif
 from edgewise.learn.readers.store.nodes import node_names
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
-from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.columns import ROW_ROLES, Columns
 from edgewise.learn.tables.impute import Imputer
 from edgewise.learn.tables.read import pd
 from edgewise.learn.tables.scale import TargetScaler
@@ -294,7 +294,7 @@ def stored_predictions(
     note_empty_intervals(trained, request)
 
 
-def notes_of_store(data: StoredNodeData, settings: NodeSettings) -> list[str]:
+def notes_of_store(data: StoredNodeData, settings: NodeSettings, columns: Columns) -> list[str]:
     """The edges of a store, what a model does not read, and what its nodes lack, a line each."""
     store = data.store
     lines = [f"{plural(store.num_edges, 'edge')}, {store.ways}; {plural(data.features.shape[1], 'feature')} of a node"]
@@ -311,6 +311,10 @@ def notes_of_store(data: StoredNodeData, settings: NodeSettings) -> list[str]:
             lines.append(
                 f"the types of {whose} (column {types_column!r}) are stored; --model {settings.model} ignores them"
             )
+    prepared = store.manifest["config"]["columns"]
+    for role in ROW_ROLES:
+        if (name := prepared[role]) and getattr(columns, role) is None:
+            lines.append(f"column {name!r} was prepared as {spelled(role)}, which is not named here: it is not used")
     if times_column := store.manifest["edge_time_column"]:
         lines.append(f"the times of edges (column {times_column!r}) are stored; no model reads them")
     return lines

@@ -246,7 +246,7 @@ def notes(prepared: Prepared) -> list[str]:
     """The edges, what was assumed of them, and what the nodes lack."""
     data, settings = prepared.data, prepared.settings
     if isinstance(data, StoredNodeData):
-        return [*notes_of_store(data, settings.model), *notes_of_targets(data, settings)]
+        return [*notes_of_store(data, settings.model, settings.columns), *notes_of_targets(data, settings)]
     edges, graph, types = data.edges, settings.graph, data.types
     lines = [f"{edges.ways(graph.directed)}; {features_in_words(data.features.shape[1], has_degrees=data.has_degrees)}"]
     remedy = AS_FEATURES if graph.edge_type_column else f"{AS_FEATURES}, their types with --edge-type-column"
