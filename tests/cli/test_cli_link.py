@@ -192,13 +192,15 @@ def test_a_flag_that_does_nothing_for_the_task_is_refused(trained, table, edgewi
 def test_a_graph_in_one_file_and_parts_of_all_sizes(edgewise, paste, tmp_path):
     index = np.stack([np.arange(40), np.roll(np.arange(40), 2)])
     masks = {"train_mask": np.arange(40) < 9, "edge_attr": np.ones(40), "y": np.arange(40) % 2,
-             "node_type": np.arange(40) % 2}  # fmt: skip
+             "node_type": np.arange(40) % 2, "edge_weight": np.ones(40)}  # fmt: skip
     np.savez(tmp_path / "g.npz", x=np.eye(40), edge_index=index, **masks)
     words = [*SMALL, "--epochs", 2, "--no-baselines", "--split-sizes", 1, 0, 0]
     code, out, err = edgewise("train", tmp_path / "g.npz", *words, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
     paste(out)
     assert "no validation links: the last epoch is used" in out
+    # What readers find suspicious was said for other tasks alone.
+    assert "g.npz has 1 more array, not used: 'edge_weight'; numbers of an edge are 'edge_attr'" in out
     assert "1 feature of an edge, which --model gcn reads as the weight of the edge" in out
     assert "types of nodes or edges, which no model of links uses" in out
     assert "roc_auc" not in out

@@ -427,7 +427,7 @@ class TableTask(Generic[Job, Dataset, T]):
             lines.append(f"  the report shows {MAX_ROWS:,} of the test rows, evenly chosen")
         if prepared.settings.baselines and len(splits.train) > MAX_FITTED:
             lines.append(f"  baselines are fitted to {MAX_FITTED:,} of the training rows, evenly chosen")
-        notes = (*prepared.data.rows.notes, *self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
+        notes = (*prepared.data.rows.notes, *self.warnings(prepared), *self.notes(prepared))
         return [*lines, *(f"  {note}" for note in notes)]
 
     def warnings(self, prepared: Prepared) -> list[str]:

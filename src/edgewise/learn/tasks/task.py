@@ -309,9 +309,11 @@ class Task(Generic[Job, Dataset, Split, Model]):
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         """The data of a prepared run in a few lines: what was read, rejected and assumed, and how it was split."""
         if self.description is not None:
-            return self.description(prepared, folder)
-        opening = f"{', '.join(input_files(prepared.settings))}: {len(prepared.rejected):,} rejected"
-        return self.describe_rows(prepared, folder, opening, "row")
+            lines = self.description(prepared, folder)
+        else:
+            opening = f"{', '.join(input_files(prepared.settings))}: {len(prepared.rejected):,} rejected"
+            lines = self.describe_rows(prepared, folder, opening, "row")
+        return [*lines, *(f"  {decision}" for decision in prepared.decisions)]
 
     def describe_rows(self, prepared: Prepared, folder: RunFolder, opening: str, row_noun: str) -> list[str]:
         """What was read, by a line about it, what was rejected, how rows were split, and what else is to be known.
@@ -323,7 +325,7 @@ class Task(Generic[Job, Dataset, Split, Model]):
             row_noun: what a row is called.
         """
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
-        notes = (*self.warnings(prepared), *self.notes(prepared), *prepared.decisions)
+        notes = (*self.warnings(prepared), *self.notes(prepared))
         lines = [opening, *first_rejected(prepared.rejected, folder), split_line(counts, row_noun)]
         return [*lines, *(f"  {note}" for note in notes)]
 

@@ -6,13 +6,25 @@ import numpy as np
 from jaxtyping import Bool
 
 from edgewise.errors import DataError, plural
+from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.names import RowLabels
-from edgewise.learn.readers.graphs.node_features import NodeFeatures, features_of_arrays, require_finite, without_blanks
+from edgewise.learn.readers.graphs.node_features import (
+    CSR,
+    NodeFeatures,
+    features_of_arrays,
+    require_finite,
+    without_blanks,
+)
 from edgewise.learn.tables.arrays import read_arrays, require_kind
 from edgewise.learn.tables.read import Cells, Values, cells_from_arrays
 
 MASKS = {"train_mask": "train", "val_mask": "val", "test_mask": "test"}
+READ = {
+    *(*MASKS, *CSR, "x", "x_data", "y", "class_names", "has_label", "edge_index", "edge_attr"),
+    *("node_type", "edge_type"),
+}
+"""The arrays of a file that mean something here."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +102,9 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
             f"{name}: edge_type has {plural(len(edge_types.names), 'row')}, but there are {len(edges)} edges."
         )
 
+    if unread := [array for array in arrays if array not in READ]:
+        shown = ", ".join(map(repr, unread))
+        remark(f"{name} has {plural(len(unread), 'more array')}, not used: {shown}; numbers of an edge are 'edge_attr'")
     return GraphFile(cells, features, replace(edges, types=edge_types), target, split, node_types, blank)
 
 

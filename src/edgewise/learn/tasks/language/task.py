@@ -286,7 +286,7 @@ def describe(prepared: PreparedText, folder: RunFolder) -> list[str]:
     ]
     if not counts["validation"]:
         lines.append("  no validation text: the model is not evaluated")
-    return [*lines, *(f"  {note}" for note in (*warnings(prepared), *prepared.decisions))]
+    return [*lines, *(f"  {note}" for note in warnings(prepared))]
 
 
 def warnings(prepared: PreparedText) -> list[str]:
