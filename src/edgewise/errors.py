@@ -107,6 +107,17 @@ def refuse_single_text(what: str, values: object) -> None:
         )
 
 
+def refuse_half_characters(what: str, text: str) -> None:
+    """Raise a DataError where a text holds half a character, as UTF-16 writes some in two: no file can hold it."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        half = text[error.start]
+        raise DataError(
+            f"{what} holds half a character, {half!r} at position {error.start}, a lone surrogate; leave it out."
+        ) from None
+
+
 def refuse_table(what: str, values: object) -> None:
     """Raise DataError where a DataFrame is given for one column: Python would take the names of its columns."""
     if hasattr(values, "columns"):

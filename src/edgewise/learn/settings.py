@@ -17,6 +17,7 @@ import sys
 import textwrap
 from collections.abc import Mapping
 from functools import cache
+from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin
 
@@ -84,6 +85,10 @@ def setting(
     )
 
 
+NUMBERS: dict[type, type] = {int: Integral, float: Real}
+"""What may stand where a field has one of these types."""
+
+
 def check(settings: "DataclassInstance") -> None:
     """Raise SettingError unless each field has a value that its declaration allows."""
     for field in dataclasses.fields(settings):
@@ -100,6 +105,11 @@ def check_value(field: SettingField, value: Any) -> None:
         raise SettingError(f"{flag_of(field)} is {wrong[0]!r}; expected one of {', '.join(map(str, choices))}.")
     if field.type is bool and not isinstance(value, bool):
         raise SettingError(f"{flag_of(field)} is {value}; expected True or False.")
+
+    kinds = {*kinds_of(field.type)}
+    if kinds and kinds <= NUMBERS.keys() and not isinstance(value, tuple(NUMBERS[kind] for kind in kinds)):
+        expected = "a number" if float in kinds else "a whole number"
+        raise SettingError(f"{flag_of(field)} is {value!r:.60}; expected {expected}.")
 
     bounds = field.metadata.get("bounds", {})
     if isinstance(value, int) and abs(value) > MAX_INTEGER and "at_most" not in bounds:

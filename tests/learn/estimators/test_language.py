@@ -114,3 +114,18 @@ def test_texts_and_prompts_that_cannot_be(singer):
     ):
         with pytest.raises(SettingError, match=message):
             singer.generate("the ", **arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"seed": None}, "seed is None; expected a whole number"),
+        ({"num_tokens": 1.5}, "num_tokens is 1.5; expected a whole number"),
+        ({"top_k": 1.5}, "top_k is 1.5; expected a whole number"),
+        ({"temperature": "hot"}, "temperature is 'hot'; expected a number"),
+    ],
+)
+def test_settings_of_another_type_are_refused(singer, shapes_unchecked, settings, message):
+    """They ended in errors of torch, some after half of a text."""
+    with pytest.raises(SettingError, match=f"^generate: {message}"):
+        singer.generate("the ", **settings)

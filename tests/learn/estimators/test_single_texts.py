@@ -200,3 +200,18 @@ TABLE = pd.DataFrame({"text": ["a", "b"]})
 def test_tables_and_iterators_are_no_lists_of_texts(make, message):
     with pytest.raises(DataError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    ("make", "where"),
+    [
+        (lambda text: TextClassifier(**SMALL).fit(["a good film", text] * 8, ["yes", "no"] * 8), "row 1"),
+        (lambda text: MoleculeRegressor(epochs=1).fit(["C", text] * 8, range(16)), "row 1"),
+        (lambda text: Translator(**SMALL).fit(["one two", text] * 8, ["eins zwei", "zwei"] * 8), "text"),
+        (lambda text: LanguageModel(**SMALL).fit(text + "la " * 500), "text"),
+    ],
+)
+def test_half_a_character_is_refused_where_texts_enter(make, where):
+    """It ended in errors of pyarrow and of tokenizers about UTF-8 and types."""
+    with pytest.raises(DataError, match=rf"{where} holds half a character, '.ud800' at position 2, a lone surrogate"):
+        make("a \ud800 b")

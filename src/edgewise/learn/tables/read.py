@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, plural
+from edgewise.errors import DataError, plural, refuse_half_characters
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.cell import NUMBER_KINDS, as_text, to_text_arrow
 from edgewise.learn.tables.commas import check_points, with_points
@@ -348,7 +348,13 @@ def _cells_of(values: np.ndarray, *, is_number: bool) -> Column:
         values = values.astype(np.float64) if has_fraction else np.array(values.tolist())  # whole ones may be labels
     if values.dtype.kind in NUMBER_KINDS:
         return np.ascontiguousarray(values)
-    return pd.Series(list(map(as_text, values)), dtype=str)
+    texts = list(map(as_text, values))
+    try:
+        return pd.Series(texts, dtype=str)
+    except UnicodeEncodeError:
+        for row, text in enumerate(texts):
+            refuse_half_characters(f"{ARRAYS[0]}, row {row}", text)
+        raise
 
 
 def _names_of_columns(name: str, values: Values, array: np.ndarray, reserved: set[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from edgewise.errors import DataError, UnsupportedError
+from edgewise.errors import DataError, UnsupportedError, refuse_half_characters
 from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice
 from edgewise.learn.files import JsonObject
@@ -195,8 +195,7 @@ def _checked(field_name: str, value: object, type_: str) -> str | float:
         value = str(value)
     if not isinstance(value, str):
         raise DataError(f"{field_name} is a {type(value).__name__}, expected a text.")
-    if any("\ud800" <= sign <= "\udfff" for sign in value):
-        raise DataError(f"{field_name} holds half a character (a lone surrogate), which no text has.")
+    refuse_half_characters(field_name, value)
     return value
 
 

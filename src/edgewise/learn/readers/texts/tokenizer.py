@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
-from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.errors import DataError, MissingExtraError, SettingError, refuse_half_characters
 from edgewise.learn.readers.texts.accents import composing, is_joined, with_accents, without_composing
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.decode import read_decoded
@@ -149,6 +149,9 @@ class Tokenizer:
         """
         if kind not in TOKEN_KINDS:
             raise SettingError(f"--tokens is {kind!r}; expected one of {', '.join(TOKEN_KINDS)}.")
+        texts = list(texts)
+        for text in texts:
+            refuse_half_characters("a text", text)
         if kind == "characters":
             normalizer = composing(lowercase)
             characters = set().union(*(_normalized(text, normalizer, lowercase=lowercase) for text in texts))
@@ -202,6 +205,7 @@ class Tokenizer:
 
     def encode(self, text: str) -> Tokens:
         """The tokens of a text; what is unknown has the number `unknown`."""
+        refuse_half_characters("the text", text)
         numbers, starts, stops = [], [], []
         for begin, chunk in chunks(text, whole=self.kind != "characters"):
             is_composed = unicodedata.is_normalized("NFC", chunk)
