@@ -95,6 +95,29 @@ def test_bad_input_is_named(learn, graph, edgewise, tmp_path):
     assert (code, "nodes.csv, line" in err) == (2, True)
 
 
+def test_roles_of_columns_of_edges_and_tables_without_an_edge(learn, graph, edgewise, tmp_path):
+    """A target among the features was said to be ignored, sender and receiver were one column, and a line was 0."""
+    for words, message in (
+        (["--edge-feature-columns", "fraud"], "'fraud' is named in --target-columns and in --edge-feature-columns: a"),
+        (["--edge-columns", "from", "from"], "'from' is named in --edge-columns twice: a column has one role"),
+        (["--edge-columns", "amount", "to"], "'amount' is named in --edge-columns and in --edge-feature-columns: a"),
+    ):
+        code, _, err = learn("fraud", *words)
+        assert code == 2 and message in err, err
+
+    columns = {"from": ["a", "b"], "to": ["n1", "n2"], "amount": [1, 2], "fraud": ["no", "yes"]}
+    unknown = write_csv(tmp_path / "unknown.csv", columns)
+    nodes = ["--nodes", graph[0], "--node-column", "account"]
+    words = [*nodes, "--target-columns", "fraud", "--edge-feature-columns", "amount", *SMALL, "-o", tmp_path / "run"]
+    code, _, err = edgewise("train", "edges", unknown, *words)
+    assert code == 2 and "none of its 2 rows can be used; line 2, from: 'a' is not a node of" in err, err
+    code, _, err = edgewise("train", "edges", graph[1], *words, "--ignore-columns", "fee", "--epochs", 1)
+    assert code == 0, err
+    code, _, err = edgewise("predict", tmp_path / "run", unknown, *nodes, "-o", tmp_path / "out.csv")
+    assert code == 0 and "0 of 2 rows predicted" in err, err
+    assert "'a' is not a node of" in read_csv(tmp_path / "out.csv")[0]["status"]
+
+
 def test_words_of_nodes_and_edges_are_features_and_layers_without_edge_features_leave_them_to_the_head(
     edgewise, tmp_path
 ):

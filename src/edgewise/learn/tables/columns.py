@@ -1,5 +1,6 @@
 """The role of each column of a table."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
@@ -16,6 +17,17 @@ ROW_ROLES = ("weight_column", "splits_column", "group_column")
 """The roles of columns that say how a row is trained on, not what is known of it."""
 
 AnyColumns = TypeVar("AnyColumns", bound="Columns")
+
+
+def check_one_role(roles: Mapping[str, Sequence[str]]) -> None:
+    """Raise a SettingError for a column that has two roles, or one role twice."""
+    seen: dict[str, str] = {}
+    for role, names in roles.items():
+        for name in names:
+            if name in seen:
+                again = "twice" if seen[name] == spelled(role) else f"and in {spelled(role)}"
+                raise SettingError(f"Column {name!r} is named in {seen[name]} {again}: a column has one role.")
+            seen[name] = spelled(role)
 
 
 @dataclass(frozen=True)
@@ -64,13 +76,7 @@ class Columns:
         if self.text_columns and self.descriptors_columns:
             raise SettingError("--descriptors-columns belong to molecules; a row of texts has none: leave it out.")
 
-        seen: dict[str, str] = {}
-        for role, names in self.roles().items():
-            for name in names:
-                if name in seen:
-                    again = "twice" if seen[name] == spelled(role) else f"and in {spelled(role)}"
-                    raise SettingError(f"Column {name!r} is named in {seen[name]} {again}: a column has one role.")
-                seen[name] = spelled(role)
+        check_one_role(self.roles())
 
     def roles(self) -> dict[str, tuple[str, ...]]:
         """The columns of each role: of each field whose value is the names of columns."""

@@ -15,7 +15,7 @@ from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
 from edgewise.learn.readers.graphs.nodes import NUMBERS, with_feature_columns, with_node_names
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.tables.cell import Problems, stripped
-from edgewise.learn.tables.columns import AUTO, Columns
+from edgewise.learn.tables.columns import AUTO, ROW_ROLES, Columns, check_one_role
 from edgewise.learn.tables.impute import missing_by_row
 from edgewise.learn.tables.read import Cells, Values, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows, read_files
@@ -104,6 +104,10 @@ def read_edge_data(
     """
     of_nodes = None if nodes is None else _node_data(nodes, columns, source, categories, may_be_empty=not need_targets)
     ends = source.edge_columns or _guessed_ends(read_cells(paths[0]), columns, source, of_nodes)
+    roles = columns.roles()
+    of_edges = {role: roles[role] for role in ("target_columns", "ignore_columns", *ROW_ROLES)}
+    features_of_edges = {name: getattr(source, name) for name in ("edge_feature_columns", "edge_category_columns")}
+    check_one_role({**of_edges, "edge_columns": ends, **features_of_edges})
     others = (*columns.ignore_columns, *ends[1:], *source.edge_feature_columns, *source.edge_category_columns)
     node_columns = replace(
         columns, node_column=ends[0], descriptors_columns=(), category_columns=(), ignore_columns=others
@@ -120,6 +124,7 @@ def read_edge_data(
         category_columns=source.edge_category_columns,
         categories=edge_categories,
         imputes=columns.imputes,
+        may_reject_all=True,
     )
     problems = Problems()
     for rejection in edges.rejected:

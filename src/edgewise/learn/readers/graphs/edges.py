@@ -173,6 +173,7 @@ def read_edges(
     imputes: bool = False,
     strict: bool = False,
     may_be_empty: bool = False,
+    may_reject_all: bool = False,
 ) -> EdgeList:
     """Read a table of edges as written: none is mirrored or joined.
 
@@ -193,6 +194,7 @@ def read_edges(
         imputes: leave NaN where a number is missing, for the scale to fill it.
         strict: stop at the first row that cannot be read as an edge.
         may_be_empty: whether a table without rows is one.
+        may_reject_all: whether no row need be an edge.
 
     Raises:
         DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
@@ -231,7 +233,7 @@ def read_edges(
     listed = tuple(
         Rejection(cells.source, int(cells.lines[row]), *problems.first[row]) for row in sorted(problems.first)
     )
-    if listed and (strict or len(listed) == len(frame)):
+    if listed and (strict or (len(listed) == len(frame) and not may_reject_all)):
         first = listed[0]
         advice = "fix the row, or drop --strict to skip it" if strict else "none of the rows is an edge"
         raise DataError(f"{first.file}, line {first.line}, column {first.column!r}: {first.reason}; {advice}.")

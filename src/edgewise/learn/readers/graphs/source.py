@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from edgewise.errors import SettingError
 from edgewise.learn.settings import check, setting
-from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.columns import Columns, check_one_role
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class GraphSource:
         check(self)
         if len(self.edge_columns) not in (0, 2):
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
+        check_one_role({"edge_columns": self.edge_columns})
 
 
 @dataclass(frozen=True)
