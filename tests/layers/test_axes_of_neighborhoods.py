@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import edgewise.layers as L
-from edgewise import Causal, Lengths, Mask, Segments, ShapeError
+from edgewise import Causal, Edges, Lengths, Mask, Segments, ShapeError
 from layer_cases import CASES, EDGES, HEADS, NO_LAYERS, NODES, PARTS, drawn, ready
 
 WITH_HEADS = [name for name, case in CASES.items() if case.takes == "heads"]
@@ -150,3 +150,24 @@ def test_positions_are_one_for_each_node(name, positions):
 def test_degrees_are_one_for_each_node(shape):
     with pytest.raises(ShapeError, match=r"SymmetricConvolution: degrees must be \(5,\)"):
         ready("SymmetricConvolution")(drawn(2, NODES, 8), EDGES, degrees=torch.ones(shape))
+
+
+BESIDE_EDGES = {
+    "GraphAttention": lambda x, near, e: L.GraphAttention(8, 8, 2, edge_dim=3)(x, near, e),
+    "DirectedMessages": lambda x, near, e: L.DirectedMessages(8, 3, 8)(x, near, e),
+    "EdgeAttention": lambda x, near, e: L.EdgeAttention(8, 3, 8, num_heads=2)(x, near, e),
+    "SymmetricConvolution": lambda x, near, e: L.SymmetricConvolution(8, 8)(x, near, e[:, 0].abs()),
+    "NeighborConvolution": lambda x, near, e: L.NeighborConvolution(8, 8)(x, near, e[:, 0]),
+    "IsomorphismConvolution": lambda x, near, e: L.IsomorphismConvolution(8, 8, edge_dim=3)(x, near, e),
+    "EquivariantLayer": lambda x, near, e: L.EquivariantLayer(8, edge_dim=3)(x, x[:, :3], near, e),
+    "PairForce": lambda x, near, e: L.PairForce(8)(x[:, :3], near, e[:, 0]),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_EDGES)
+def test_features_of_edges_need_edges_in_an_order(name):
+    """Beside a mask they were taken in the order of its rows, whatever that of the user's edges was."""
+    x, edges = torch.randn(4, 8), Edges(torch.tensor([3, 0, 1]), torch.tensor([2, 1, 0]), 4, 4)
+    BESIDE_EDGES[name](x, edges, torch.randn(3, 3))
+    with pytest.raises(ShapeError, match=f"^{name}: edge features need Edges; to_edges"):
+        BESIDE_EDGES[name](x, Mask(edges.to_mask()), torch.randn(3, 3))

@@ -100,7 +100,8 @@ class SymmetricConvolution(nn.Module):
         """
         owner, size = "SymmetricConvolution", size_of(self.linear)
         source, target = pair_of(owner, nodes, (size, size), weight_of(self.linear))
-        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], getattr(source, "device", None))
+        device = getattr(source, "device", None)
+        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], device, edge_weight)
         if degrees is not None and degrees.shape != (target.shape[-2],):
             raise ShapeError(
                 f"{owner}: degrees must be ({target.shape[-2]},), one for each node, not {tuple(degrees.shape)}."
@@ -266,7 +267,7 @@ class IsomorphismConvolution(nn.Module):
             neighborhood = for_nodes(owner, edges, source, target)
             sums = aggregate(source, neighborhood, "sum", num_queries=target.shape[-2])
         else:
-            edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], target.device)
+            edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], target.device, edge_features)
             edge_features = features_of_edges(owner, edge_features, edges, self.edge_dim, source)
             assert self.edge is not None  # or the features would have been refused
             messages = torch.relu(source.index_select(-2, edges.senders) + self.edge(edge_features))
@@ -357,8 +358,9 @@ def _reduced(
     if edge_weight is None:
         return aggregate(source, neighborhood, aggregation, num_queries=num_targets)
 
-    edges = edges_of("NeighborConvolution", neighborhood, num_targets, source.shape[-2], source.device)
-    require_edges("NeighborConvolution", "edge_weight", edge_weight, edges.num_edges)
+    owner, num_sources = "NeighborConvolution", source.shape[-2]
+    edges = edges_of(owner, neighborhood, num_targets, num_sources, source.device, edge_weight)
+    require_edges(owner, "edge_weight", edge_weight, edges.num_edges)
     if aggregation in ("max", "min"):
         messages = edge_weight.unsqueeze(-1) * source.index_select(-2, edges.senders)
         return aggregate(source.new_zeros(edges.num_senders, source.shape[-1]), edges, aggregation, edge_value=messages)

@@ -106,7 +106,7 @@ class EdgeAttention(nn.Module):
             "target; use NeighborConvolution, which takes pairs, or join both sets in one graph.",
         )  # fmt: skip
         require_nodes(self.owner, nodes, self.sizes[0], weight_of(self.start))
-        edges = edges_of(self.owner, edges, nodes.shape[-2], nodes.shape[-2], nodes.device)
+        edges = edges_of(self.owner, edges, nodes.shape[-2], nodes.shape[-2], nodes.device, edge_features)
         edge_features = features_of_edges(self.owner, edge_features, edges, self.sizes[1], nodes)
         start = self.start(nodes).index_select(-2, edges.senders)  # W x of each node, not of each edge
         if self.edge is not None:

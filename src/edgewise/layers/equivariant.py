@@ -13,7 +13,7 @@ from edgewise.layers.heads import attend_and_record, require_choice
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import EdgePerceptron, Perceptron, concat_features, features_of_edges
 from edgewise.layers.scorer import Given
-from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of, is_edge_index
+from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
 from edgewise.normalize import Normalize
 from edgewise.score import Constant, safe_sqrt
 
@@ -125,10 +125,8 @@ class EquivariantLayer(nn.Module):
         if (velocities is None) == self.has_velocities:
             expected = "(*batch, node, space_dim)" if self.has_velocities else "none"
             raise ShapeError(f"EquivariantLayer: expected velocities {expected}; see has_velocities.")
-        if edge_features is not None and not (isinstance(edges, Edges) or is_edge_index(edges)):
-            raise ShapeError("EquivariantLayer: edge features need Edges; to_edges() makes them of a neighborhood.")
 
-        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], target.device)
+        edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], target.device, edge_features)
         edge_features = features_of_edges(owner, edge_features, edges, self.edge_dim, target)
         difference = target_places.index_select(-2, edges.receivers) - source_places.index_select(-2, edges.senders)
         squares = difference.square().sum(-1, keepdim=True)

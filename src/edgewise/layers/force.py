@@ -65,7 +65,7 @@ class PairForce(nn.Module):
         source, target = pair_beside("PairForce", "coordinates", coordinates, coordinates)
         for positions in (source, target):
             require_nodes("PairForce", positions, name="coordinates")
-        edges = edges_of("PairForce", edges, target.shape[-2], source.shape[-2], target.device)
+        edges = edges_of("PairForce", edges, target.shape[-2], source.shape[-2], target.device, coupling)
         require_edges("PairForce", "coupling", coupling, edges.num_edges)
         displacement = source.index_select(-2, edges.senders) - target.index_select(-2, edges.receivers)
         squares = displacement.square().sum(-1)

@@ -139,7 +139,8 @@ class GraphAttention(nn.Module):
         score: Score
         neighborhood = neighborhood_of("GraphAttention", edges, query.shape[-2], key.shape[-2])
         if edge_features is not None or self.edge is not None:
-            neighborhood = edges_of("GraphAttention", neighborhood, query.shape[-2], key.shape[-2], query.device)
+            sizes = query.shape[-2], key.shape[-2]
+            neighborhood = edges_of("GraphAttention", neighborhood, *sizes, query.device, edge_features)
             edge_features = features_of_edges("GraphAttention", edge_features, neighborhood, self.edge_dim, query)
         batch_shapes = [x.shape[:-2] for x in projected]
         neighborhood = over_heads("GraphAttention", neighborhood, batch_shapes, (self.num_heads,))

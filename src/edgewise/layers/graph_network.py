@@ -145,7 +145,8 @@ class GraphNetwork(nn.Module):
         weight = weight_of(self)
         for name, node_features in named:
             require_nodes("GraphNetwork", node_features, None, weight, name)
-        ends, edges = nodes, edges_of("GraphNetwork", edges, target.shape[-2], source.shape[-2], target.device)
+        sizes = target.shape[-2], source.shape[-2]
+        ends, edges = nodes, edges_of("GraphNetwork", edges, *sizes, target.device, edge_features)
 
         if offsets is not None:
             offsets = offsets_of("GraphNetwork", offsets, target)

@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Int, Int64
 from torch import Tensor
 
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.neighborhood.checks import check_offsets
 from edgewise.neighborhood.index import unchecked
 from edgewise.neighborhood.pairs import Edges, Neighborhood
@@ -42,14 +42,19 @@ def neighborhood_of(verb: str, neighborhood: Any, num_queries: int, num_keys: in
     )
 
 
-def edges_of(verb: str, neighborhood: Any, num_queries: int, num_keys: int, device: Any = None) -> Edges:
+def edges_of(
+    verb: str, neighborhood: Any, num_queries: int, num_keys: int, device: Any = None, beside: Any = None
+) -> Edges:
     """The neighborhood as a list of edges; for other neighborhoods than `Edges` this takes time proportional to their
-    table. `device` is used for neighborhoods without tensors.
+    table. `device` is used for neighborhoods without tensors; `beside` has a row for each edge, or is None.
 
     Raises:
-        SettingError, ShapeError: as above, or the neighborhood has other sizes, or varies over batch axes.
+        SettingError, ShapeError: as above, or the neighborhood has other sizes, or varies over batch axes; or it does
+            not list its edges, so that nothing says which row belongs to which.
     """
     converted = neighborhood_of(verb, neighborhood, num_queries, num_keys)
+    if beside is not None and not isinstance(converted, Edges):
+        raise ShapeError(f"{verb}: edge features need Edges; to_edges() makes them of a neighborhood.")
     converted._resolve(verb, num_queries, num_keys)
     return converted.to_edges(num_queries, num_keys, device)
 
