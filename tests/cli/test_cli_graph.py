@@ -125,7 +125,8 @@ def test_words_of_nodes_become_features(learn, graph, edgewise, tmp_path):
     code, _, err = edgewise("predict", tmp_path / "run", other, "--edges", edges, "-o", found)
     assert code == 0 and "59 of 60 rows predicted" in err
     assert "'pink' is not one of the 2 known words" in read_csv(found)[5]["status"]
-    code, out, _ = learn("--category-columns", "color", "--edge-type-column", "trust", nodes=worded, folder="kinds")
+    kinds = ["--category-columns", "color", "--edge-type-column", "trust", "--epochs", 1]
+    code, out, _ = learn(*kinds, nodes=worded, folder="kinds")
     assert code == 0 and "4 features of a node" in out, "beside types of edges, too"
 
 
