@@ -103,14 +103,15 @@ class Checks:
         __tracebackhide__ = True
         if self.checker is None:
             self.checker = typed(functools.wraps(self.declared)(lambda *args, **kwargs: _next.taken()(*args, **kwargs)))
-        _next.function = function
+        # Looking at arguments may call functions that are checked, too, as the items of a sequence of our own do.
+        before, _next.function = _next.function, function
         try:
             if not self.has_axes:
                 return self.checker(*args, **kwargs)
             with jaxtyped("context"):
                 return self.checker(*args, **kwargs)
         finally:
-            _next.function = None
+            _next.function = before
 
 
 FIRST_CALLS, EVERY_FURTHER = 16, 64

@@ -1,7 +1,7 @@
 """The checker that all other tests rely on: what it refuses, and that the hook puts it on the library."""
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import jaxtyping
@@ -117,6 +117,30 @@ class Pair:
     @staticmethod
     def each(rows: int) -> Iterator[Float[Tensor, " row"]]:
         yield from torch.zeros(rows, 2)
+
+
+class Squares(Sequence[int]):
+    """Numbers that are computed where they are read, by a function that is checked, too."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index):
+        return square(range(3)[index])
+
+
+@check
+def square(number: int) -> int:
+    return number**2
+
+
+@check
+def sum_of(numbers: Sequence[int]) -> int:
+    return sum(numbers)
+
+
+def test_looking_at_arguments_may_call_what_is_checked():
+    assert sum_of(Squares()) == 5
 
 
 def test_methods_and_dataclasses():
