@@ -86,7 +86,8 @@ def test_overwriting_removes_own_files_alone(tables, capsys):
     every = ["--edge-feature-columns", "w", "--edge-category-columns", "t", "--edge-time-column", "t"]
     assert prepare(tables, *every, "--target-columns", "y") == 0
     (tables / "store" / "mine.bin").write_text("mine")
-    assert prepare(tables, "--overwrite", "--node-column", "node", "--edge-columns", "t", "t") == 0
+    (tables / "edges.csv").write_text(EDGES.replace(".5,", ","))
+    assert prepare(tables, "--overwrite", "--node-column", "node", "--edge-columns", "t", "w") == 0
     files = {file.name for file in GraphStore(tables / "store").files.values()}
     assert {path.name for path in (tables / "store").iterdir()} == files | {MANIFEST, "mine.bin"}
     (tables / "store" / MANIFEST).write_text('{"format": "shops"}')

@@ -53,7 +53,7 @@ def test_words():
         "a: empty",
         "ok, but edges of the node cannot be read; 'a', 'b' are missing, filled with the median",
     ]
-    assert filled_notes(np.isnan(VALUES).sum(axis=0), ["'a'", "'b'", "'c'"], "nodes") == [
+    assert filled_notes(np.isnan(VALUES).sum(axis=0), ["'a'", "'b'", "'c'"], "nodes", len(VALUES)) == [
         "warning: 2 missing numbers of nodes were filled with the median of the training rows, and marked: 'a' 1, 'b' 1"
     ]
-    assert filled_notes(np.zeros(1, int), ["'c'"], "nodes") == []
+    assert filled_notes(np.zeros(1, int), ["'c'"], "nodes", len(VALUES)) == []
