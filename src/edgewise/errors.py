@@ -96,6 +96,10 @@ def refuse_single_text(what: str, values: object) -> None:
     Raises:
         DataError: It is something else.
     """
+    if getattr(values, "ndim", None) == 0 and hasattr(values, "item"):  # an array without axes holds one value
+        values = values.item()
+        if not isinstance(values, str | bytes):
+            raise DataError(f"{what} is one value, {values!r}, where several are expected; put it into a list.")
     if isinstance(values, str | bytes):
         shown = repr(values) if len(values) <= 40 else f"{values[:37]!r}…"
         raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")

@@ -36,6 +36,7 @@ SMALL = {"epochs": 1, "model_dim": 8, "num_layers": 1}
     ("make", "argument"),
     [
         (lambda: TextClassifier().fit("abcdefgh", LABELS), "X"),
+        (lambda: TextClassifier().fit(np.array("abcdefgh"), LABELS), "X"),
         (lambda: TextClassifier().fit(["a text"] * 8, "abababab"), "y"),
         (lambda: TextRegressor().fit("abcdefgh", np.arange(8.0)), "X"),
         (lambda: TextClassifier().fit(["a text"] * 8, LABELS, validation=("abcdefgh", LABELS)), "X"),
@@ -62,6 +63,12 @@ def test_what_has_no_rows_is_not_read_as_its_keys():
             TextClassifier().fit(held, np.array([1, 0]))
         with pytest.raises(DataError, match=f"X is a {type(held).__name__}, .*; give a list"):
             MoleculeClassifier().fit(held, np.array([1, 0]))
+
+
+@pytest.mark.parametrize("value", [np.array(1.5), torch.tensor(3)])
+def test_an_array_without_axes_is_one_value(value):
+    with pytest.raises(DataError, match=f"X is one value, {value.item()}, where several are expected; put it into a"):
+        TextClassifier().fit(value, LABELS)
 
 
 def test_molecules_of_rdkit_are_molecules():
