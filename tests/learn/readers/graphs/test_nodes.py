@@ -136,6 +136,8 @@ def test_settings_that_do_not_fit(tmp_path):
         read_nodes(["a.csv", "b.csv"], Columns(node_column=AUTO), GraphSource())
     with pytest.raises(SettingError, match="--edge-columns names 1, expected two"):
         GraphSource(edge_columns=("from",))
+    with pytest.raises(SettingError, match="'r' is named in --edge-feature-columns twice"):
+        GraphSource(edge_feature_columns=("r", "r"))
     with pytest.raises(SettingError, match="a row with --edges is a node"):
         Columns(node_column="id", smiles_columns=("smiles",))
 

@@ -33,7 +33,8 @@ class GraphSource:
         check(self)
         if len(self.edge_columns) not in (0, 2):
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
-        check_one_role({"edge_columns": self.edge_columns})
+        for role in ("edge_columns", "edge_feature_columns", "edge_category_columns"):
+            check_one_role({role: getattr(self, role)})
 
 
 @dataclass(frozen=True)
