@@ -152,7 +152,7 @@ def check_inputs(explainer: "Explainer", inputs: "Sequence[str]", run: str) -> N
         if kind := next((kind for kind, is_kind in kinds.items() if is_kind), None):
             names = [field["name"].upper() for field in explainer.fields if field["type"] != "number"]
             raise SettingError(
-                f"{word} is {kind}, which holds no input that can be explained alone; name one, as in "
+                f"{word} is {kind}, which explain cannot read as an input; name one, as in "
                 f"{command('explain', run, *names)}, or a table of them ({', '.join(TABLES)})."
             )
 

@@ -110,7 +110,7 @@ class HelperCompiler(Compiler):
 
 
 def inlined_with(**options: Any) -> Any:
-    """Compiles helpers: functions that become part of every kernel that calls them, and have no other way in."""
+    """Compiles helpers: functions that become part of every kernel that calls them, and cannot be called otherwise."""
     inside: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "forceinline": True}
     return njit(pipeline_class=HelperCompiler, **options, **inside)
 

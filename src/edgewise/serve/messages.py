@@ -191,7 +191,7 @@ def _row_or_invalid(row: Any, validate: Callable[[Any], Any]) -> Any:
         return InvalidRow(first["type"], first["loc"], reason_of(first))
 
 
-def reason_of(error: Mapping[str, Any]) -> str:
+def reason_of(error: Mapping[str, object]) -> str:
     """What is wrong with a value, in the words of JSON: pydantic calls an object a dictionary."""
     return OBJECT_EXPECTED if error["type"] in ("model_type", "model_attributes_type") else str(error["msg"])
 

@@ -332,11 +332,11 @@ def one_by_one(graphs: Any) -> RowsLike:
     return graphs
 
 
-def _is_batch(graph: Any) -> bool:
+def _is_batch(graph: object) -> bool:
     return graph.offsets is not None if isinstance(graph, Graph) else hasattr(graph, "to_data_list")
 
 
-def _of_batch(batch: Any) -> list[Any]:
+def _of_batch(batch: Any) -> list:
     return batch.unbatch() if isinstance(batch, Graph) else batch.to_data_list()
 
 
@@ -429,9 +429,9 @@ def _features(graph: Graph) -> np.ndarray | None:
     return joined
 
 
-def _names_of_rows(types: Types) -> list[Any]:
+def _names_of_rows(types: Types) -> list:
     """The name of the type of each row, or its number."""
-    names: Sequence[Any] = range(types.num_types) if types.names is None else types.names
+    names: Sequence[object] = range(types.num_types) if types.names is None else types.names
     return [names[number] for number in types.of_row.tolist()]
 
 

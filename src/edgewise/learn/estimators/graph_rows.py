@@ -79,7 +79,7 @@ def names_of_graph(X: object) -> Names:
 
 
 def names_of_run(trained: "FittedTable[NodeEncoder] | FittedTable[EdgeEncoder]") -> Names:
-    """The names of the features of nodes that a run of the command line was trained on; none where some have no name,
+    """The names of the features of nodes that a run of the command line was trained on; none where some lack a name,
     as words have."""
     names = trained.columns.descriptors_columns
     return {"X": names} if len(names) == trained.encoder.on_graph.num_columns else {}

@@ -4,7 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -89,7 +89,7 @@ def in_row_order(values: Held, names: Sequence[str] | None) -> Held:
 
     Args:
         values: One value for each row.
-        names: What the rows are called; None where they have no names.
+        names: What the rows are called; None where they are not named.
     """
     if names is None or not hasattr(values, "iloc") or not hasattr(values, "index"):
         return values
@@ -162,7 +162,7 @@ def as_rows(argument: str, rows: object) -> object:
     return rows
 
 
-def pair_of(validation: object) -> tuple[Any, Any]:
+def pair_of(validation: object) -> tuple:
     """The rows of validation and their targets.
 
     Raises:

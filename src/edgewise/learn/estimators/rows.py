@@ -137,7 +137,7 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
     rows: Callable[..., list[object]] = listed_rows
     """The rows of X, one by one."""
     row_names: Callable[..., Sequence[str] | None] = lambda X: None
-    """What the rows of X are called, by which those of a Series are put into order; None where they have no names."""
+    """What the rows of X are called, by which those of a Series are put into order; None where they are not named."""
     names_of_rows: Callable[..., Names] = lambda X: {}
     """The names of columns that X has without being a DataFrame."""
     fixed_settings: Callable[[Estimator, Inputs], dict[str, object]] = lambda estimator, inputs: {}

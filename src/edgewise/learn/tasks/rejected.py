@@ -20,7 +20,7 @@ def list_left_out(
     count: int | None = None,
     nodes: Sequence[Rejection] = (),
 ) -> None:
-    """Says which edges cannot be read, whose messages a prediction then lacks, and which nodes that have no row of
+    """Says which edges cannot be read, whose messages a prediction then lacks, and which nodes without a row of
     their own in the output; nothing where all can.
 
     Args:

@@ -112,7 +112,7 @@ class SeriesEncoder:
     names: tuple[str, ...]
     """The nodes."""
     interval: Interval | None = None
-    """The time from one step to the next; None where the series has no times, and in folders of earlier versions."""
+    """The time from one step to the next; None where the series lacks times, and in folders of earlier versions."""
 
     def new_network(self, output: SeriesValues) -> ForecastModel:
         """A network that reads `context` steps and predicts `horizon`."""

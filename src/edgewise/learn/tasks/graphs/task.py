@@ -331,7 +331,7 @@ def notes(prepared: Prepared) -> list[str]:
 
 
 def strays(data: GraphData, graphs: str | None) -> list[str]:
-    """The nodes whose graph has no row in the table of graphs, in a line; empty without any."""
+    """The nodes whose graph lacks a row in the table of graphs, in a line; empty without any."""
     where = f"to graphs that {graphs} does not name, and"
     count = data.num_unassigned_nodes
     noun = plural(count, f"node belongs {where} is", f"nodes belong {where} are")
