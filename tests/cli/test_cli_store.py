@@ -499,7 +499,7 @@ def test_several_files_and_parquet_are_one_table(tables, capsys):
     nodes.rename(columns={"a": "z"}).to_parquet(tables / "parts" / "3.parquet")
     capsys.readouterr()
     assert prepare(tables, nodes="parts", store="fourth") == 2
-    assert "have different columns: 'a' differ; give all files the same columns in the same order." in error_of(capsys)
+    assert "have different columns: 'a' differs; give all files the same columns in the same order." in error_of(capsys)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

@@ -215,3 +215,11 @@ def test_positions_of_each_member_are_those_of_the_member_alone(num_key_heads, n
         for member in range(batch):
             alone = module(nodes[member], neighborhood=neighborhood, positions=positions[member])
             torch.testing.assert_close(together[member], alone)
+
+
+def test_pairs_listed_as_edges_refuse_a_neighborhood_per_member():
+    """The remedy was to call `to_mask()`, on what was a mask."""
+    module = MultiHeadAttention(8, 4, position=ShawPosition(2))
+    padding = torch.tensor([[True, True, False], [True, True, True]])
+    with pytest.raises(ShapeError, match=r"ShawPosition lists its pairs as edges.*call the layer for each member"):
+        module(torch.randn(2, 3, 8), neighborhood=Mask(padding[:, None, :]))

@@ -175,6 +175,12 @@ class MultiHeadAttention(nn.Module):
         num_queries, num_keys = query.shape[-2], key.shape[-2]
         neighborhood = neighborhood_of("MultiHeadAttention", neighborhood, num_queries, start + num_keys)
         if self.position is not None and self.position.carries and not isinstance(neighborhood, Edges):
+            if any(size != 1 for size in neighborhood.batch_shape):
+                raise ShapeError(
+                    f"MultiHeadAttention: {type(self.position).__name__} lists its pairs as edges, which all members "
+                    f"of a batch share, but the neighborhood varies over batch axes {tuple(neighborhood.batch_shape)}; "
+                    "call the layer for each member, or take T5Position, ALiBi or RotaryPosition."
+                )
             neighborhood = neighborhood.to_edges(num_queries, start + num_keys, query.device)
         batch_shapes = [nodes.shape[:-2] for nodes in (query, key, value)]
         positions_by_name = ("positions", positions, num_queries), ("key_positions", key_positions, num_keys)

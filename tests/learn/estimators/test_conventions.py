@@ -357,6 +357,10 @@ ROWS = ["a", "b"] * 4
             lambda: NodeRegressor().fit(np.eye(4), [1, 2, 3, 4], [(0, 1), (2, 3)]),
             "edges is [(0, 1), (2, 3)], which may be two edges, or two senders above their receivers; give np.array(e",
         ),
+        (
+            lambda: NodeRegressor().fit(np.eye(4), [1, 2, 3, 4], [[0, 1], [2, 3]]),
+            "edges is [[0, 1], [2, 3]], which may be two edges, or two senders above their receivers; give np.array(e",
+        ),
     ],
 )
 def test_rows_and_edges_that_do_not_fit_are_refused(fit, message):

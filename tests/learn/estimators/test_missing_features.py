@@ -154,6 +154,28 @@ def test_conditions_of_molecules():
     ]
 
 
+def test_conditions_without_any_number_lack_nothing():
+    """They are ignored: rows were said to be "filled with the median", of which there was none. Conditions in a
+    DataFrame were called `condition_1`."""
+    frame = pd.DataFrame({"drug": ["CCO", "CCN", "CCC", "CCCl"] * 5, "heat": np.nan, "bar": np.arange(20.0)})
+    with pytest.warns(UserWarning, match="fit: 'heat' (of rows has no number|has one value)"):
+        regressor = MoleculeRegressor(model_dim=8, num_layers=1, epochs=1, num_heads=2).fit(frame, np.arange(20.0))
+    assert regressor.status_of(frame[:2]) == ["ok", "ok"]
+    lacks = frame[:2].assign(bar=np.nan, drug=["CCO", "C(("])
+    first, second = regressor.status_of(lacks)
+    assert first == "ok, but 'bar' is missing, filled with the median"
+    assert second.startswith("drug: 'C((' is not a SMILES")
+    assert regressor.explain(frame.iloc[0]).title == "CCO"
+
+
+def test_weights_of_edges_without_any_number_are_refused():
+    """They were read as 0: no edge carried a message."""
+    features, edges, label = graph()
+    features[3, 1] = 0.0
+    with pytest.raises(DataError, match="no edge has a weight: its one feature, which model gcn reads as one, is"):
+        NodeClassifier(model="gcn", **SMALL).fit(features, label, edges, edge_features=np.full((80, 1), np.nan))
+
+
 def test_what_is_missing_says_something():
     """The class is whether a number is missing: only the mark can tell."""
     generator = np.random.default_rng(0)

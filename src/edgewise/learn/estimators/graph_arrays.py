@@ -55,11 +55,11 @@ def edges_of(edges: object, num_nodes: int | None = None) -> Edges:
             raise DataError(
                 f"edges is {index.dtype} {index.shape}; expected Edges, or whole numbers (2, edge){remedy}."
             )
-        is_listed = isinstance(edges, list | tuple) and all(isinstance(pair, tuple) for pair in edges)
+        is_listed = isinstance(edges, list | tuple) and all(isinstance(pair, list | tuple) for pair in edges)
         if is_listed and index.shape == (2, 2) and not np.array_equal(index, index.T):
             raise DataError(
                 f"edges is {edges}, which may be two edges, or two senders above their receivers; give "
-                "np.array(edges).T where each pair is an edge, else np.array(edges)."
+                "np.array(edges).T where each pair is an edge, else np.array(edges): an array is (2, edge)."
             )
     num_nodes = max(num_known, int(index.max(initial=-1)) + 1) if num_nodes is None else num_nodes
     check_edges("edges", index, num_nodes)

@@ -1,6 +1,5 @@
 """Arrays as rows of molecules: the functions behind MoleculeClassifier and MoleculeRegressor."""
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,7 +7,7 @@ import numpy as np
 from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.names import RowsLike, one_row
+from edgewise.learn.estimators.names import RowsLike, has_columns, one_row
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import inputs_of_run
@@ -89,15 +88,16 @@ def explain(
     if len(smiles) != 1:
         raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
 
-    (row,) = smiles
+    (row,) = smiles.to_numpy(dtype=object).tolist() if has_columns(smiles) else smiles
     row = (row,) if isinstance(row, str) else row
     numbers = () if conditions is None else as_numbers("conditions", conditions).ravel().tolist()
     label = None if label is None else str(label)
     return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
 
 
-def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tuple[Sequence[object], Values | None]:
-    """SMILES and conditions; a DataFrame holds both, its text columns and its numbers, of which True is 1.
+def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tuple[Values, Values | None]:
+    """SMILES and conditions; a DataFrame holds both, its text columns and its numbers, of which True is 1. They stay
+    DataFrames, so that messages call columns by their names.
 
     Raises:
         DataError: X is a single string or has no text column, or conditions are given twice.
@@ -112,6 +112,6 @@ def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tupl
         raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, frame.columns))}.")
     if numbers.shape[1] and conditions is not None:
         raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
-    smiles = texts.to_numpy(dtype=object)
-    conditions = numbers.to_numpy(dtype=np.float64, na_value=np.nan) if numbers.shape[1] else conditions
-    return (smiles[:, 0].tolist() if smiles.shape[1] == 1 else smiles.tolist()), conditions
+    if numbers.shape[1]:
+        conditions = numbers.apply(lambda column: column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return texts, conditions

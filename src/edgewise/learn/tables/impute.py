@@ -85,12 +85,13 @@ def missing_by_row(
 
     Args:
         tables: numbers, `(line, column)`, NaN where missing; the row that each line belongs to, or the rows,
-            `(line, row)`; and the names of the first columns: all others have no number missing.
+            `(line, row)`; and the names of the first columns, empty where nobody reads one: all others have no
+            number missing.
     """
     names_of_row: dict[int, dict[str, None]] = {}
     for values, rows, names in tables:
         for line, column in np.argwhere(np.isnan(values[:, : len(names)])).tolist():
-            for row in rows[line].flatten().tolist():
+            for row in rows[line].flatten().tolist() if names[column] else ():
                 names_of_row.setdefault(row, {})[names[column]] = None
     return {row: list(row_names) for row, row_names in names_of_row.items()}
 

@@ -275,6 +275,11 @@ class ColumnScaler:
         """Columns, counted from 0, that have one value in all training rows."""
         return tuple(column for column, std in enumerate(self.std) if std == 0)
 
+    def names_if_read(self, names: Sequence[str]) -> list[str]:
+        """The names of the first columns; empty for those that have one value whatever is given, or missing."""
+        ignored = {*self.constant_columns} - {*self.imputer.marked}
+        return ["" if column in ignored else name for column, name in enumerate(names)]
+
     @property
     def imputes(self) -> bool:
         """Whether numbers that are missing are filled."""

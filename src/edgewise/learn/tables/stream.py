@@ -177,7 +177,8 @@ class TableStream:
                 missing = [column for column in self.columns if column not in other] or other
                 raise DataError(
                     f"{self.paths[0]} and {path} have different columns: {', '.join(map(repr, missing[:5]))} "
-                    "differ; give all files the same columns in the same order."
+                    f"{'differs' if len(missing) == 1 else 'differ'}; give all files the same columns in the same "
+                    "order."
                 )
 
     def chunks(self, columns: Sequence[str]) -> Iterator[Chunk]:

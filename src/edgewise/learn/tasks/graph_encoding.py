@@ -148,6 +148,11 @@ class GraphEncoding:
         words = [f"{column!r} {word!r}" for column, vocabulary in self.categories.items() for word in vocabulary]
         return [*names_of_features(self.columns.descriptors_columns, self.num_columns, self.categories), *words]
 
+    def names_if_read(self) -> list[str]:
+        """The same names; empty for features that the scale ignores."""
+        names = self.names_of_features()
+        return self.scaler.names_if_read(names) if isinstance(self.scaler, ColumnScaler) else names
+
     def names_of_edges(self, count: int) -> list[str]:
         """The names of the features of edges, but for words; with these they are `count`."""
         return names_of_features(self.graph.edge_feature_columns, count, self.edge_categories)

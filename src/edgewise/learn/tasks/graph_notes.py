@@ -1,6 +1,7 @@
 """One graph, checked and described: features that a model does not know, are missing, do not vary or are ignored."""
 
 import numpy as np
+from jaxtyping import Int64
 
 from edgewise.errors import DataError, plural
 from edgewise.learn.networks.graph_settings import NodeSettings
@@ -154,19 +155,35 @@ def check_weights(source: str, edges: EdgeList, settings: NodeSettings) -> None:
         )
 
 
+def check_known_weights(edges: EdgeList | StoredNodeData, settings: NodeSettings) -> None:
+    """Raise a DataError where the one feature of an edge is read as its weight, and no edge of the training has one."""
+    counts, num_edges = _missing_of_edges(edges)
+    if settings.spec.reads_edge_weights and len(counts) == 1 and counts[0] == num_edges > 0:
+        raise DataError(
+            f"no edge has a weight: its one feature, which --model {settings.model} reads as one, is missing in all "
+            f"{num_edges:,}; fill it in, or leave it out, and all edges count alike."
+        )
+
+
+def _missing_of_edges(edges: EdgeList | StoredNodeData) -> tuple[Int64[np.ndarray, " feature"], int]:
+    """How many edges lack each feature, and how many edges there are."""
+    if isinstance(edges, StoredNodeData):
+        return edges.missing_edge_counts, edges.num_edges
+    return np.isnan(edges.features).sum(axis=0), len(edges)
+
+
 def notes_of_missing_edges(
     on_graph: GraphEncoding, edges: EdgeList | StoredNodeData, *, head_reads_edges: bool = False
 ) -> list[str]:
     """The warning of features of edges that are missing and filled."""
     if isinstance(edges, StoredNodeData):
-        counts, num_features = edges.missing_edge_counts, edges.num_edge_features
-        num_edges = edges.num_edges
+        num_features = edges.num_edge_features
         num_mirrored = edges.store.manifest.get("num_mirrored", 0)
     else:
-        counts, num_features = np.isnan(edges.features).sum(axis=0), edges.features.shape[1]
-        num_edges = len(edges)
+        num_features = edges.features.shape[1]
         num_mirrored = edges.num_mirrored
 
+    counts, num_edges = _missing_of_edges(edges)
     names = on_graph.names_of_edges(num_features)
     what = "edges, both ways counted," if num_mirrored else "edges"
     are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights

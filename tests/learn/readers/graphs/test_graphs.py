@@ -79,7 +79,7 @@ def test_node_names_must_be_unique_where_edges_do_not_name_their_graph(read):
     assert table.features.tolist() == [[0, 1], [1, 0], [1, 0], [0, 1]]
     with pytest.raises(DataError, match=r"'a' is also in line 2; .* must have the column 'mol' too"):
         read(nodes.replace("h,d", "h,a"), "from,to\na,b\n")
-    with pytest.raises(DataError, match=r"2 edges join two graphs, in the lines 3, 4; the first joins 'g' and 'h'"):
+    with pytest.raises(DataError, match=r"2 edges join two graphs, in lines 3, 4; the first joins 'g' and 'h'"):
         read(nodes, "from,to\na,b\nb,c\nd,a\n")
 
 

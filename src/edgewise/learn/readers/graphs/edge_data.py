@@ -6,14 +6,15 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from edgewise.errors import DataError
+from edgewise.errors import DataError, SettingError
 from edgewise.learn.readers.graphs.edges import EdgeList, read_edges, share_of_nodes
-from edgewise.learn.readers.graphs.ends import ends_of
+from edgewise.learn.readers.graphs.ends import ends_by_name, ends_of
 from edgewise.learn.readers.graphs.file import check_edges
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, features_of_nodes
 from edgewise.learn.readers.graphs.nodes import NUMBERS, with_feature_columns, with_node_names
 from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, ROW_ROLES, Columns, check_one_role
 from edgewise.learn.tables.impute import missing_by_row
@@ -69,9 +70,9 @@ class EdgeData:
         """What rows that can be used lack, in words.
 
         Args:
-            edge_names, node_names: of the features of edges and of nodes.
+            edge_names, node_names: of the features of edges and of nodes; empty for those that nobody reads.
         """
-        rows, names = np.flatnonzero(self.rows.usable), [f"{name} of a node" for name in node_names]
+        rows, names = np.flatnonzero(self.rows.usable), [f"{name} of a node" if name else "" for name in node_names]
         of_ends = ((self.nodes.rows_if_missing(nodes), rows, names) for nodes in self.ends(rows))
         return missing_by_row([(self.edges.features[self.edge_of_row[rows]], rows, edge_names), *of_ends])
 
@@ -228,6 +229,13 @@ def _guessed_ends(cells: Cells, columns: Columns, source: GraphSource, nodes: No
     of_nodes = ("node_column", "descriptors_columns", "category_columns")
     used = [name for role, names in columns.roles().items() if role not in of_nodes for name in names]
     used += [*source.edge_feature_columns, *source.edge_category_columns]
+    of_rows = {name: role for role in ROW_ROLES for name in columns.roles()[role]}
+    of_names = ends_by_name([name for name in cells.frame.columns if name in of_rows or name not in used])
+    if twice := [name for name in of_names if name in of_rows]:
+        raise SettingError(
+            f"Column {twice[0]!r} is named in {spelled(of_rows[twice[0]])}, but holds an end of each edge: a column "
+            "has one role. Copy it under another name, or name the ends: --edge-columns."
+        )
     share = None if nodes is None else share_of_nodes(cells, NodeNames(nodes[0]))
     return ends_of(cells.source, list(cells.frame.columns), used, share)
 

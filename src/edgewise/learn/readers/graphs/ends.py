@@ -67,6 +67,11 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
     return ends
 
 
+def ends_by_name(columns: Sequence[str]) -> tuple[str, ...]:
+    """The columns that are those of both ends by their names alone, such as `source` and `target`; none without."""
+    return _by_names(columns, columns, knows_cells=False) or ()
+
+
 def at_least_two(columns: Sequence[str], otherwise: Sequence[str]) -> Sequence[str]:
     """The first columns if they are two or more, else the others."""
     return columns if len(columns) > 1 else otherwise

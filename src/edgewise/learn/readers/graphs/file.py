@@ -152,21 +152,18 @@ def _targets(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.nda
     if y.ndim != 1:
         raise DataError(f"{name}: y has {y.ndim} axes, expected (node).")
     labels = arrays.get("class_names")
-    has_label = arrays.get("has_label", np.ones(num_nodes, dtype=bool))
-    _require_nodes(name, "has_label", has_label, num_nodes)
-    if has_label.ndim != 1:
-        raise DataError(f"{name}: has_label has {plural(has_label.ndim, 'axis', 'axes')}, expected (node).")
-
-    require_kind(name, "has_label", has_label, "biuf")
+    has_label = np.ones(num_nodes, dtype=bool)
+    if "has_label" in arrays:
+        has_label = _mask(name, "has_label", arrays["has_label"], num_nodes)
     if labels is not None and labels.ndim != 1:
         raise DataError(f"{name}: class_names has {labels.ndim} axes, expected (class).")
     if labels is not None and np.issubdtype(y.dtype, np.integer):
         if y.size and not -1 <= y.min() <= y.max() < len(labels):
             raise DataError(f"{name}: y holds {y.min()} to {y.max()}, but class_names has {len(labels)}.")
-        has_label, y = has_label.astype(bool) & (y >= 0), labels[y]
+        has_label, y = has_label & (y >= 0), labels[y]
 
     cells = y.astype(object)
-    cells[~has_label.astype(bool)] = None if np.issubdtype(y.dtype, np.floating) else ""
+    cells[~has_label] = None if np.issubdtype(y.dtype, np.floating) else ""
     return cells
 
 
@@ -176,15 +173,23 @@ def _splits(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> np.ndar
     for mask, split in MASKS.items():
         if mask not in arrays:
             continue
-        require_kind(name, mask, arrays[mask], "biuf")
-        inside = arrays[mask].astype(bool)
-        _require_nodes(name, mask, inside, num_nodes)
-        if inside.ndim != 1:
-            raise DataError(f"{name}: {mask} has {inside.ndim} axes, expected one split: (node).")
+        inside = _mask(name, mask, arrays[mask], num_nodes)
         if (split_of_node[inside] != "").any():
             raise DataError(f"{name}: a node is in {mask} and in another mask; splits must not overlap.")
         split_of_node[inside] = split
     return split_of_node
+
+
+def _mask(name: str, key: str, array: np.ndarray, num_nodes: int) -> Bool[np.ndarray, " node"]:
+    """An array of True and False, or of 1 and 0."""
+    require_kind(name, key, array, "biuf")
+    _require_nodes(name, key, array, num_nodes)
+    if array.ndim != 1:
+        raise DataError(f"{name}: {key} has {plural(array.ndim, 'axis', 'axes')}, expected (node).")
+    wrong = np.flatnonzero((array != 0) & (array != 1))
+    if len(wrong):
+        raise DataError(f"{name}: {key} of node {wrong[0]} is {array[wrong[0]]:g}, expected True or False, or 1 or 0.")
+    return array.astype(bool)
 
 
 def _require_nodes(name: str, key: str, array: np.ndarray, num_nodes: int) -> None:

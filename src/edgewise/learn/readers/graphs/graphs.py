@@ -421,6 +421,6 @@ def _check_ends_share_graph(cells: Cells, edges: EdgeList, graph_names: np.ndarr
         first = crossing[0]
         raise DataError(
             f"{cells.source}: {plural(len(crossing), 'edge joins', 'edges join')} two graphs, in "
-            f"the lines {listed}; the first joins "
+            f"{'line' if len(crossing) == 1 else 'lines'} {listed}; the first joins "
             f"{str(graph_of_sender[first])!r} and {str(graph_of_receiver[first])!r}. An edge lies within one graph."
         )

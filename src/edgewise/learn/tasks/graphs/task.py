@@ -33,7 +33,13 @@ from edgewise.learn.tasks.graph_encoding import (
     scaled_edges,
     with_loops,
 )
-from edgewise.learn.tasks.graph_notes import check_same_kind, check_weights, features_in_words, note_of_edges
+from edgewise.learn.tasks.graph_notes import (
+    check_known_weights,
+    check_same_kind,
+    check_weights,
+    features_in_words,
+    note_of_edges,
+)
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
@@ -176,9 +182,10 @@ class GraphsEncoder:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
         status = with_lost(data.rows.status, np.where(data.has_unreadable_edges, 0, NOWHERE), "the graph")
         suffixes = {"node": " of a node", "edge": " of an edge", "graph": ""}
+        scalers = self.scales.node, self.scales.edge, self.scales.graph
         tables = [
-            (values, graph_of_line, [f"{name}{suffixes[whose]}" for name in names])
-            for values, graph_of_line, names, whose in self.numbers(data)
+            (values, graph_of_line, scaler.names_if_read([f"{name}{suffixes[whose]}" for name in names]))
+            for (values, graph_of_line, names, whose), scaler in zip(self.numbers(data), scalers, strict=True)
         ]
         return with_filled(status, missing_by_row(tables))
 
@@ -230,6 +237,7 @@ def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple
     is_trained = np.isin(np.arange(len(data.rows)), rows)
     nodes = np.flatnonzero(np.repeat(is_trained, data.num_nodes))
     edges = np.flatnonzero(is_trained[data.graph_of_edge])
+    check_known_weights(data.edges, settings.model)
     node = ColumnScaler.fit(data.features, nodes, keep_one=True)
     if adds_degrees := lacks_features(node, data.features, data.edges):
         node = ColumnScaler.fit(node_features(data, adds_degrees=True), nodes, keep_one=True)

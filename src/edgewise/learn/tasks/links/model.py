@@ -35,7 +35,7 @@ from edgewise.learn.tasks.graph_encoding import (
     graph_of,
     num_filled_edge_inputs,
 )
-from edgewise.learn.tasks.graph_notes import check_graph
+from edgewise.learn.tasks.graph_notes import check_graph, check_known_weights
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.links import link_scores, simple_links
@@ -165,6 +165,7 @@ class LinkEncoder:
         else:
             scale, scaler, num_features = "none", None, len(graph)
 
+        check_known_weights(graph.edges, settings.model)
         imputer = edge_imputer(graph.edges, imputes=settings.missing == "impute")
         sizes = NodeSizes(
             num_features=num_features,

@@ -161,7 +161,8 @@ class MoleculesEncoder:
 
     def statuses(self, data: MoleculeData) -> list[str]:
         """The status of each row; where the model reads coordinates, which molecules lack them."""
-        conditions = [repr(name) for name in self.columns.descriptors_columns]
+        names_of_conditions = [repr(name) for name in self.columns.descriptors_columns]
+        conditions = self.scales.condition.names_if_read(names_of_conditions)
         missing = missing_by_row([(data.conditions, np.arange(len(data.rows)), conditions)])
         if not self.settings.needs_coordinates:
             return with_filled(list(data.rows.status), missing)

@@ -37,6 +37,7 @@ from edgewise.learn.tasks.graph_encoding import (
 from edgewise.learn.tasks.graph_explainable import explainable_rows, row_item
 from edgewise.learn.tasks.graph_notes import (
     check_graph,
+    check_known_weights,
     features_in_words,
     note_of_edges,
     notes_of_features,
@@ -151,7 +152,7 @@ class NodeEncoder:
             unread = on_graph.hops_to_unread(data.edges, len(data.names), data.rows.unread)
         status = with_lost(with_lost(data.rows.status, lost, "the node"), unread, "the node", FEATURES)
         edge_names = on_graph.names_of_edges(data.num_edge_features)
-        return with_filled(status, data.missing(on_graph.names_of_features(), edge_names))
+        return with_filled(status, data.missing(on_graph.names_if_read(), edge_names))
 
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other."""
@@ -185,6 +186,7 @@ def encode(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: S
     """The sizes and scales of the whole graph, which training sees."""
     model, types = settings.model, data.types
     edges = data if isinstance(data, StoredNodeData) else data.edges
+    check_known_weights(edges, model)
     imputer = edge_imputer(edges, imputes=settings.columns.imputes)
     on_graph = GraphEncoding.fit(data, data.features, model, settings.graph, settings.scaling, types)
     output = targets_of(data.rows, splits.train, on_graph.columns)
