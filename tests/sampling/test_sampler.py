@@ -355,3 +355,17 @@ def test_a_type_that_no_edge_has_is_refused():
         NeighborSampler(
             Graph(None, GRAPH.edges, edge_types=Types(torch.zeros(8, dtype=torch.int64), 2)), {0: [1], 1: [1, 2]}
         )
+
+
+def test_names_of_nodes_that_are_sampled_several_times():
+    """A tree for each seed, or a batch of graphs, ended in "nodes 1 and 2 are both named 'c'"."""
+    ends = torch.tensor([2, 2]), torch.tensor([0, 1])
+    graph = Graph(None, Edges(*ends, 3, 3), names=("a", "b", "c"))
+    sample = NeighborSampler(graph, [1], disjoint=True).sample([0, 1])
+    assert dict(zip(sample.graph.names, sample.n_id.tolist())) == {
+        **{(0, "a"): 0, (1, "b"): 1},
+        **{(0, "c"): 2, (1, "c"): 2},
+    }
+    assert NeighborSampler(graph, [1]).sample([0, 1]).graph.names == ("a", "b", "c")
+    of_batch = NeighborSampler(Graph.batch([graph, graph]), [1]).sample([0, 3])
+    assert of_batch.graph.names == ((0, "a"), (1, "a"), (0, "c"), (1, "c"))

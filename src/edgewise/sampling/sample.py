@@ -22,7 +22,8 @@ class Sample(Record):
     """
 
     graph: Graph
-    """The sampled nodes and edges, with their features, types, coordinates and names."""
+    """The sampled nodes and edges, with their features, types, coordinates and names. Where a name may occur twice, as
+    each seed has its tree or the full graph is a batch, it is (tree, name) or (graph, name)."""
     n_id: Int64[Tensor, " node"]
     """The index of each node in the full graph."""
     e_id: Int64[Tensor, " edge"]
@@ -55,8 +56,15 @@ class Sample(Record):
         ends = {"senders": torch.from_numpy(senders), "receivers": torch.from_numpy(receivers)}
         # The indices are valid: they are neither copied nor checked.
         sampled_edges = unchecked(graph.edges, **ends, num_senders=len(nodes), num_receivers=len(nodes))
-        sampled_graph = graph.select(n_id, e_id, sampled_edges, graph.graph_features if graph.num_graphs == 1 else None)
         tree_of_node = None if trees is None else torch.from_numpy(trees)
+        graph_features, names = graph.graph_features if graph.num_graphs == 1 else None, graph.names
+        if names is not None and (tree_of_node is not None or graph.offsets is not None):
+            parts = graph.graph_of_node[n_id] if tree_of_node is None else tree_of_node
+            names_in_parts = tuple((part, names[node]) for part, node in zip(parts.tolist(), n_id.tolist()))
+            sampled_graph = unchecked(graph, names=None).select(n_id, e_id, sampled_edges, graph_features)
+            sampled_graph = unchecked(sampled_graph, names=names_in_parts)
+        else:
+            sampled_graph = graph.select(n_id, e_id, sampled_edges, graph_features)
         return cls(sampled_graph, n_id, e_id, torch.from_numpy(seeds), nodes_per_hop, edges_per_hop, tree_of_node)
 
     def blocks(self) -> list[Edges]:
