@@ -73,7 +73,7 @@ def aloud(model):
 
 def language_model(kind="characters", *, has_end=False, learned=SONG, **settings):
     """A model of the next token over the tokens of a song."""
-    tokenizer = Tokenizer.learned([learned], kind, 300)
+    tokenizer = Tokenizer.fit([learned], kind, 300)
     sizes = {"num_layers": 2, "num_heads": 2, "model_dim": 16, "hidden_dim": 16, "context": 24} | settings
     torch.manual_seed(3)
     model = aloud(NextTokenModel(len(tokenizer), TransformerSettings(**sizes)))
@@ -82,7 +82,7 @@ def language_model(kind="characters", *, has_end=False, learned=SONG, **settings
 
 def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context=64):
     """A tagger over `WORDS`."""
-    tokenizer = Tokenizer.learned([" ".join(WORDS)], kind, 270)
+    tokenizer = Tokenizer.fit([" ".join(WORDS)], kind, 270)
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context)
     torch.manual_seed(4)
     encoded, output = TaggingEncoder(tokenizer, kind, ReaderSettings(encoder=encoder), settings), Tags(tags, usual)
@@ -97,7 +97,7 @@ def text_model(*, task="classification", columns=1, members=1, encoder="transfor
     texts = np.array(rows, dtype=object)
     table = texts_from_arrays(texts if columns > 1 else texts[:, 0], targets, task_type=task)
     settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context, num_segments=max(columns, 1))
-    tokenizer = Tokenizer.learned([" ".join(WORDS)], "words")
+    tokenizer = Tokenizer.fit([" ".join(WORDS)], "words")
     reader = TextSettings(encoder=encoder, readout=readout)
     output = targets_of(table.rows, np.arange(3), table.rows.columns)
     encoded = TextEncoder(tokenizer, "words", len(tokenizer), reader, settings)

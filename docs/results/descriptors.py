@@ -108,7 +108,7 @@ def process_error(
         return with_substructures(store.batch(graphs[rows][:, None], np.zeros((len(rows), 0))), NUM_SUBSTRUCTURES)
 
     known, scale = batch(train), TargetScaler.fit(truth[:, None], train)
-    process = GaussianProcess.learned(known, scale.transform(truth[train][:, None]), np.ones(len(train)))
+    process = GaussianProcess.fit(known, scale.transform(truth[train][:, None]), np.ones(len(train)))
     with torch.no_grad():
         predicted = scale.inverse(process(batch(test)).numpy())[:, 0]
     return float(np.sqrt(np.mean((predicted - truth[test]) ** 2)))

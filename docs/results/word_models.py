@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from word_counts import sets
 
 from edgewise.learn.batches.tokens import TextRowBatch
-from edgewise.learn.companions.word_counts import KINDS, Counts, WordCounts
+from edgewise.learn.companions.word_counts import NUM_KINDS, FeatureCounts, WordCounts
 from edgewise.learn.tasks.vocabulary import tokenizer_and_weights
 from edgewise.learn.training.loss import TargetLoss
 
@@ -31,9 +31,9 @@ def packed(texts: list[np.ndarray]) -> TextRowBatch:
 def occurrences(model: WordCounts, texts: list[np.ndarray]) -> csr_array:
     """(row, feature): 1 where a text has a feature."""
     batch = packed(texts)
-    columns = model.features(batch.tokens, batch.offsets[:-1]).flatten().numpy()
+    columns = model.feature_ids(batch.tokens, batch.offsets[:-1]).flatten().numpy()
     shape = len(texts), len(model.weights)
-    table = csr_array((np.ones(len(columns)), columns, KINDS * batch.offsets.numpy()), shape=shape)
+    table = csr_array((np.ones(len(columns)), columns, NUM_KINDS * batch.offsets.numpy()), shape=shape)
     table.sum_duplicates()
     table.data[:] = 1
     return table
@@ -56,11 +56,11 @@ def scores(frame: pd.DataFrame) -> dict[str, float]:
         return 100 * (1 - float(np.mean((values - (truth - mean) / std) ** 2)))
 
     targets, weights = torch.from_numpy(known)[:, None], torch.ones(len(known))
-    of_classes = WordCounts.learned(names, train, targets, weights, CLASSES)
-    of_numbers = WordCounts.learned(names, train, (targets - float(mean)) / float(std), weights, NUMBERS)
+    of_classes = WordCounts.fit(names, train, targets, weights, CLASSES)
+    of_numbers = WordCounts.fit(names, train, (targets - float(mean)) / float(std), weights, NUMBERS)
     found = {"companion, classes": accuracy(of_classes(packed(test))[:, 0].numpy())}
     rows, new_rows = occurrences(of_classes, train), occurrences(of_classes, test)
-    ratios = Counts.of(of_classes, train, targets, CLASSES).ratios()[:, 0].numpy()
+    ratios = FeatureCounts.of(of_classes, train, targets, CLASSES).ratios()[:, 0].numpy()
     scaled, new_scaled = rows.multiply(ratios).tocsr(), new_rows.multiply(ratios).tocsr()
     for penalty in (0.1, 0.3, 1.0):
         model = LogisticRegression(C=penalty, max_iter=500).fit(scaled, known)

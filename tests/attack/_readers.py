@@ -321,7 +321,7 @@ def text_targets(folder: Path) -> list[Target]:
         strategy=st.lists(row | value, max_size=5).map(lambda rows: "\n".join(map(json.dumps, rows)).encode()),
     )
 
-    vocabulary = Tokenizer.learned(["a song of ice and fire"] * 3, "bpe", 300)
+    vocabulary = Tokenizer.fit(["a song of ice and fire"] * 3, "bpe", 300)
     files.add(
         "tokenizer.json",
         vocabulary.to_json().encode(),

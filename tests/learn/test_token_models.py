@@ -59,14 +59,14 @@ def test_tags_that_no_training_sentence_has_are_no_targets():
 
 
 def test_what_is_never_written():
-    tokenizer = Tokenizer.learned(["abc"], "characters")
+    tokenizer = Tokenizer.fit(["abc"], "characters")
     assert NextToken().never_written(tokenizer) == [tokenizer.unknown, tokenizer.end]
     assert NextToken(has_end=True).never_written(tokenizer) == [tokenizer.unknown]
     assert (NextToken().end(tokenizer), NextToken(has_end=True).end(tokenizer)) == (None, tokenizer.end)
 
 
 def test_a_vocabulary_fits_its_model(tmp_path):
-    tokenizer, folder = Tokenizer.learned(["abc"], "characters"), RunFolder(tmp_path)
+    tokenizer, folder = Tokenizer.fit(["abc"], "characters"), RunFolder(tmp_path)
     save_tokenizer(folder, tokenizer)
     assert len(load_tokenizer(folder, "characters")) == len(tokenizer) == 5
     with pytest.raises(RunFolderError, match="has the token number 4, but the model knows 4 tokens"):

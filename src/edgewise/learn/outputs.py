@@ -20,7 +20,7 @@ from edgewise.learn.readers.graphs.source import GraphColumns
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.labels import Label
 from edgewise.learn.tables.scale import TargetScaler
-from edgewise.learn.training.metrics import Scores, table_of_scores
+from edgewise.learn.training.metrics import Scores, scores_by_target
 from edgewise.learn.training.settings import NUMBER_OUTPUTS
 
 
@@ -57,8 +57,8 @@ class Targets:
         return output if link is None else link(output)
 
     def scores(self, targets: np.ndarray, predictions: Sequence[np.ndarray]) -> dict[str, Scores]:
-        """The scores of every target by name; see `table_of_scores`."""
-        return table_of_scores(
+        """The scores of every target by name; see `scores_by_target`."""
+        return scores_by_target(
             targets, predictions, self.names, self.task_type, NUMBER_OUTPUTS[self.loss_function].scores
         )
 

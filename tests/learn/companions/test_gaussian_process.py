@@ -82,7 +82,7 @@ def test_its_mean_is_that_of_the_textbook(case):
     batch, rng = batch_of(*CASES[case]), np.random.default_rng(2)
     targets, weights = rng.standard_normal((10, 2)), np.array([1.0, 2, 1, 0.5, 1, 1, 0, 1, 1, 1])
     targets[[1, 4], 1] = np.nan
-    process = GaussianProcess.learned(batch, targets, weights)
+    process = GaussianProcess.fit(batch, targets, weights)
     found = process(batch).numpy()
     for output in range(2):
         logs = process.logs[output].numpy()
@@ -193,7 +193,7 @@ def test_molecules_of_many_rows_have_something_of_their_own():
     rows, conditions = np.arange(80) % 8, np.linspace(-1, 1, 80)[:, None]
     own = np.where(rows == 3, 1.0, 0.0)
     batch = batch_of(rows[:, None].tolist(), conditions)
-    process = GaussianProcess.learned(batch, (conditions[:, 0] + own)[:, None], np.ones(80))
+    process = GaussianProcess.fit(batch, (conditions[:, 0] + own)[:, None], np.ones(80))
     found = process(batch_of([[3], [4], [9]], np.zeros((3, 1)))).numpy()[:, 0]
     np.testing.assert_allclose(found[:2], [1, 0], atol=0.05)
     assert abs(found[2]) < 0.4
@@ -209,7 +209,7 @@ def test_rows_of_a_series_are_off_together(place):
     targets = (own + np.repeat(rng.choice([-1.0, 1.0], 48), 11))[:, None]
     batch = batch_of(rows[:, None].tolist(), np.stack([temperature, pressure][:: 1 - 2 * place], 1))
     is_new = np.arange(len(rows)) % 11 == 5
-    process = GaussianProcess.learned(batch, targets, 1.0 - is_new)
+    process = GaussianProcess.fit(batch, targets, 1.0 - is_new)
     assert np.abs(process(batch).numpy() - targets)[is_new].mean() < 0.1
     assert process.logs[0, 7].exp() > 0.05
 
@@ -248,8 +248,8 @@ def test_rows_that_judge_count_later(case, count):
     rows = batch.supervision
     conditions = None if rows.row_features is None else rows.row_features[:count]
     first = changed(batch, graph_of_row=rows.graph_of_row[:count], row_features=conditions)
-    alone = GaussianProcess.learned(first, targets[:count], weights[:count])
-    process = GaussianProcess.learned(batch, targets, weights, num_validation=10 - count)
+    alone = GaussianProcess.fit(first, targets[:count], weights[:count])
+    process = GaussianProcess.fit(batch, targets, weights, num_validation=10 - count)
     torch.testing.assert_close(process.logs, alone.logs, rtol=0, atol=0)
     torch.testing.assert_close(process(batch), alone(batch), rtol=1e-9, atol=1e-9)
     process.learn_later()
@@ -303,7 +303,7 @@ def test_it_learns_how_likely_noise_is():
     told = batch.graph.graph_features[batch.supervision.graph_of_row[:, 0]].mean(1).double()
     told = ((told - told.mean()) / told.std()).numpy()[:, None]
     untold = np.random.default_rng(0).standard_normal((60, 1))
-    smooth, rough = (GaussianProcess.learned(batch, y, np.ones(60)) for y in (told, untold))
+    smooth, rough = (GaussianProcess.fit(batch, y, np.ones(60)) for y in (told, untold))
     assert smooth.logs[0, 3] < -3 < rough.logs[0, 3]
     np.testing.assert_allclose(smooth(batch).numpy(), told, atol=0.1)
     assert rough(batch).std() < 0.7
@@ -312,7 +312,7 @@ def test_it_learns_how_likely_noise_is():
 def test_a_row_is_predicted_the_same_in_any_batch_and_after_padding():
     rows, conditions = CASES["both"]
     batch, targets = batch_of(rows, conditions), np.linspace(-1, 1, 10)[:, None]
-    process = GaussianProcess.learned(batch, targets, np.ones(10))
+    process = GaussianProcess.fit(batch, targets, np.ones(10))
     alone = [process(batch_of(rows[place : place + 1], conditions[place : place + 1])) for place in range(10)]
     torch.testing.assert_close(torch.cat(alone), process(batch), rtol=1e-9, atol=1e-9)
 
@@ -320,14 +320,14 @@ def test_a_row_is_predicted_the_same_in_any_batch_and_after_padding():
 def test_fractions_stay_fractions():
     batch = batch_of(*CASES["one molecule"])
     targets = np.where(np.arange(10) % 2, 1.0, -1.0)[:, None]
-    found = GaussianProcess.learned(batch, targets, np.ones(10), limits=((-0.2,), (0.3,)))(batch)
+    found = GaussianProcess.fit(batch, targets, np.ones(10), limits=((-0.2,), (0.3,)))(batch)
     assert found.min() == pytest.approx(-0.2) and found.max() == pytest.approx(0.3)
 
 
 def test_rows_of_one_value_and_of_no_value():
     batch = batch_of(*CASES["one molecule"])
     targets = np.stack([np.zeros(10), np.full(10, np.nan)], 1)
-    found = GaussianProcess.learned(batch, targets, np.ones(10))(batch)
+    found = GaussianProcess.fit(batch, targets, np.ones(10))(batch)
     assert (found == 0).all()
 
 
@@ -337,7 +337,7 @@ def test_rows_of_one_value_and_of_no_value():
 )
 def test_a_damaged_one_is_refused(name, value, told):
     batch = batch_of(*CASES["one molecule"])
-    process = GaussianProcess.learned(batch, np.arange(10.0)[:, None], np.ones(10))
+    process = GaussianProcess.fit(batch, np.arange(10.0)[:, None], np.ones(10))
     process.check()
     getattr(process, name)[3] = value
     with pytest.raises(DataError, match=told):
@@ -349,6 +349,6 @@ def test_a_row_of_almost_zero_weight_has_no_influence(case):
     """Its noise would be infinite; all others are learned from."""
     batch, targets, weights = batch_of(*CASES[case]), np.arange(10.0)[:, None], np.ones(10)
     weights[3] = 5e-324
-    process = GaussianProcess.learned(batch, targets, weights)
+    process = GaussianProcess.fit(batch, targets, weights)
     process.check()
     assert process.coefficients[3] == 0 and (process.coefficients != 0).sum() == 9

@@ -9,7 +9,7 @@ import torch
 from edgewise.errors import DataError
 from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import word_counts
-from edgewise.learn.companions.word_counts import MAX_PAIRS, Counts, WordCounts
+from edgewise.learn.companions.word_counts import MAX_PAIRS, FeatureCounts, WordCounts
 from edgewise.learn.training.loss import TargetLoss
 
 NAMES = ["<unk>", "great", "greatly", "greatest", "bad", "film"]
@@ -29,7 +29,7 @@ def batch_of(texts):
 
 def learned(texts=TEXTS, targets=TARGETS, loss=BINARY, names=NAMES, weights=None):
     weights = torch.ones(len(targets)) if weights is None else weights
-    return WordCounts.learned(names, texts, targets, weights, loss)
+    return WordCounts.fit(names, texts, targets, weights, loss)
 
 
 def with_weights_of_one(monkeypatch):
@@ -79,7 +79,7 @@ def test_a_row_is_left_out_of_its_own_counts(loss, monkeypatch):
     with_weights_of_one(monkeypatch)
     targets = TARGETS if loss is BINARY else torch.tensor([[1.0], [0.0], [2.0], [float("nan")], [1.0]])
     model = learned(targets=targets, loss=loss)
-    sums = Counts.of(model, TEXTS, targets, loss).sums(model, TEXTS, targets, 1)
+    sums = FeatureCounts.of(model, TEXTS, targets, loss).sums(model, TEXTS, targets, 1)
     for row, text in enumerate(TEXTS):
         others = [place for place in range(len(TEXTS)) if place != row]
         without = learned([TEXTS[place] for place in others], targets[others], loss)
@@ -89,7 +89,7 @@ def test_a_row_is_left_out_of_its_own_counts(loss, monkeypatch):
 
 def test_the_weights_of_kinds_are_those_with_the_smallest_loss():
     model = learned()
-    counts = Counts.of(model, TEXTS, TARGETS, BINARY)
+    counts = FeatureCounts.of(model, TEXTS, TARGETS, BINARY)
     of_kind = (model.weights[1] / counts.ratios()[1], model.weights[9] / counts.ratios()[9])
     assert all(math.isfinite(float(weight)) for weight in of_kind)
     sums = counts.sums(model, TEXTS, TARGETS, 1).double()
@@ -122,11 +122,11 @@ def test_weights_of_rows_and_classes_move_the_bias():
 )
 def test_targets_without_a_value_count_nothing(targets, loss):
     model = learned([np.array([1]), np.array([1, 2])], targets, loss)
-    counts = Counts.of(model, [np.array([1]), np.array([1, 2])], targets, loss)
+    counts = FeatureCounts.of(model, [np.array([1]), np.array([1, 2])], targets, loss)
     known = (~targets.isnan()).sum(0).float()
     if loss.task_type == "multiclass":
         known = known.repeat_interleave(torch.tensor(loss.num_classes))
-    assert torch.equal(counts.rows[1] if loss is NUMBERS else counts.rows.sum(0), known)
+    assert torch.equal(counts.row_counts[1] if loss is NUMBERS else counts.row_counts.sum(0), known)
     assert model(batch_of(TEXTS)).isfinite().all()
 
 
@@ -135,7 +135,7 @@ def test_the_most_frequent_pairs_are_kept(monkeypatch):
     monkeypatch.setattr(word_counts, "MAX_PAIRS", 1)
     model = learned([np.array([0, 1]), np.array([1, 0, 1])], torch.ones(2, 1), names=["a", "b"])
     assert model.pairs.tolist() == [1]  # a b
-    assert model.features(torch.tensor([1, 0]), torch.tensor([0]))[:, 2].tolist() == [len(model.weights) - 1] * 2
+    assert model.feature_ids(torch.tensor([1, 0]), torch.tensor([0]))[:, 2].tolist() == [len(model.weights) - 1] * 2
     assert not model.weights[-1].any()
 
 
@@ -162,9 +162,9 @@ def test_rows_without_a_token_are_rows():
     targets = torch.cat([TARGETS[:1], TARGETS, TARGETS[2:3]])
     for texts in ([none, *TEXTS, none], [none] * 7):
         model = learned(texts, targets)
-        counts = Counts.of(model, texts, targets, BINARY)
-        assert counts.rows.flatten().tolist() == [4.0, 3.0]
-        assert counts.features[:, 5].flatten().tolist() == ([3.0, 1.0] if texts[1] is TEXTS[0] else [0.0, 0.0])
+        counts = FeatureCounts.of(model, texts, targets, BINARY)
+        assert counts.row_counts.flatten().tolist() == [4.0, 3.0]
+        assert counts.feature_counts[:, 5].flatten().tolist() == ([3.0, 1.0] if texts[1] is TEXTS[0] else [0.0, 0.0])
         assert model(batch_of(texts)).isfinite().all()
 
 

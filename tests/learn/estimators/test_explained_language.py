@@ -59,11 +59,11 @@ def test_units_are_the_tokens_and_the_next_one_is_predicted(kind):
 def test_signs_stand_for_what_cannot_be_seen():
     found = explain_prompt(language_model(), TEXT)
     assert "".join(unit.name for unit in found.units) == "the␣dog␣sat␣on⏎the"
-    pairs = Tokenizer.learned(["be to be to be to"], "bpe", 270)
+    pairs = Tokenizer.fit(["be to be to be to"], "bpe", 270)
     names = [pairs.written(number) for number in pairs.encode(" to é").numbers.tolist()]
     assert names == ["␣to", "␣", "bytes c3", "bytes a9"]
     assert pairs.written(pairs.end) == "<end>"
-    assert Tokenizer.learned(["a\u200b"], "characters").written(3) == "\\u200b"
+    assert Tokenizer.fit(["a\u200b"], "characters").written(3) == "\\u200b"
 
 
 def test_probabilities_sum_to_one_and_tokens_that_are_never_generated_are_not_listed():

@@ -38,7 +38,7 @@ KINDS = {
 @functools.cache
 def translation_model(kind="transformer", *, max_length=6, names=("en", "de")):
     """A model that was never trained, with weights large enough to tell sentences apart."""
-    tokenizer = Tokenizer.learned(PAIRS * 3, "bpe", 300)
+    tokenizer = Tokenizer.fit(PAIRS * 3, "bpe", 300)
     encoder = TranslationEncoder(tokenizer=tokenizer, num_tokens=len(tokenizer), settings=KINDS[kind])
     output = Translations(names, BeamSettings(2, max_length=max_length))
     trained = Fitted(format=SETTINGS.format, encoder=encoder, output=output)
@@ -246,7 +246,7 @@ def test_places_and_tokens_that_there_are_not():
 
 
 def test_every_byte_has_its_place():
-    tokenizer = Tokenizer.learned(["ab"], "bpe", 257)  # bytes, hardly a pair
+    tokenizer = Tokenizer.fit(["ab"], "bpe", 257)  # bytes, hardly a pair
     for text in ("aäb", "🐕a🐕", "a\ufffdb", ""):
         numbers = tokenizer.encode(text).numbers.tolist()
         found, starts, stops = spans(tokenizer, numbers)

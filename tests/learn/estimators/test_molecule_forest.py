@@ -14,7 +14,7 @@ from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.targets import outputs_of
-from edgewise.learn.training.metrics import table_of_scores
+from edgewise.learn.training.metrics import scores_by_target
 
 SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
@@ -59,7 +59,7 @@ def test_validation_rows_are_scored_before_they_are_learned(tmp_path):
     prepared = TASK.prepare(SETTINGS.of(given, "test"))
     results, fitted, rows = fit(TASK, prepared), prepared.fitted, prepared.splits.val
     scores = TASK.evaluate(prepared, results)
-    learned = table_of_scores(
+    learned = scores_by_target(
         prepared.data.rows.targets[rows],
         outputs_of(fitted.predict_rows(prepared.data, rows)),
         ["y"],

@@ -118,9 +118,9 @@ def test_words_are_counted_in_rows_of_some_weight(tmp_path, monkeypatch):
 
     def counted(names, texts, targets, weights, loss):
         learned.append((len(texts), weights.tolist()))
-        return WordCounts.learned(names, texts, targets, weights, loss)
+        return WordCounts.fit(names, texts, targets, weights, loss)
 
-    monkeypatch.setattr("edgewise.learn.tasks.text_encoder.WordCounts", SimpleNamespace(learned=counted))
+    monkeypatch.setattr("edgewise.learn.tasks.text_encoder.WordCounts", SimpleNamespace(fit=counted))
     splits = prepared.splits
     fresh = COUNTS_OF_WORDS.fit(
         prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, 0, TASK.loss(prepared))

@@ -278,7 +278,7 @@ def test_their_library_reads_our_tokens(theirs, tmp_path):
 
 @pytest.mark.parametrize("kind", ["words", "characters", "bpe"])
 def test_the_kind_of_a_tokenizer_is_seen(kind):
-    tokenizer = Tokenizer.learned([WORDS], kind, 300)
+    tokenizer = Tokenizer.fit([WORDS], kind, 300)
     assert Tokenizer.from_json(tokenizer.to_json()).kind == kind
 
 
@@ -296,7 +296,7 @@ def test_vocabularies_that_cannot_be_read(tmp_path, content, message):
 
 def test_a_model_of_ours_is_read_by_their_library(tmp_path):
     """With words for tokens, and no token types given."""
-    tokenizer = Tokenizer.learned(["the cat sat on the mat"], "words", special=("<mask>",))
+    tokenizer = Tokenizer.fit(["the cat sat on the mat"], "words", special=("<mask>",))
     settings: TransformerSettings = replace(bert(1, 2, 8), context=8)
     trained = from_network(tokenizer, scattered(MaskedModel(len(tokenizer), settings)))
     to_checkpoint(trained, tmp_path / "theirs")

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 from sklearn import metrics
 
-from edgewise.learn.training.metrics import class_scores, regression_scores, table_of_scores
+from edgewise.learn.training.metrics import class_scores, regression_scores, scores_by_target
 
 
 def test_regression_scores_agree_with_scikit_learn():
@@ -90,5 +90,5 @@ def test_a_sure_mistake_keeps_the_log_loss_finite():
 
 def test_every_target_by_name():
     targets = np.array([[1.0, 0.0], [2.0, np.nan]])
-    found = table_of_scores(targets, [np.array([1.0, 3.0]), np.array([5.0, 5.0])], ["a", "b"], "regression")
+    found = scores_by_target(targets, [np.array([1.0, 3.0]), np.array([5.0, 5.0])], ["a", "b"], "regression")
     assert (found["a"]["mae"], found["b"]["mae"], found["b"]["num_rows"]) == (0.5, 5.0, 1)

@@ -22,4 +22,4 @@ class SeriesBatch(Record):
     targets: Float[Tensor, " row target"] | None = None
     """Targets, step after step; NaN if unknown."""
     weights: None = None
-    """All windows have the same weight."""
+    """None, which `loss_of` reads: all windows have the same weight."""

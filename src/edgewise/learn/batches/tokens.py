@@ -24,7 +24,7 @@ class TokenBatch(Record):
     segments: Int64[Tensor, " *batch token"] | None = None
     """The index of the text in the input that each token belongs to; None for a single text."""
     weights: None = None
-    """All tokens have the same weight."""
+    """None, which `loss_of` reads: all tokens have the same weight."""
 
     @classmethod
     def pack(cls, texts: Sequence[np.ndarray]) -> "TokenBatch":
@@ -53,11 +53,11 @@ class MaskedBatch(Record):
     targets: Int64[Tensor, " position"]
     """The token to predict at each of these positions."""
     weights: None = None
-    """All tokens have the same weight."""
+    """None, which `loss_of` reads: all tokens have the same weight."""
 
     @property
     def texts(self) -> TokenBatch:
-        """The tokens alone."""
+        """The texts without targets and weights."""
         return TokenBatch(self.tokens, offsets=self.offsets)
 
 
@@ -84,7 +84,7 @@ class TextRowBatch(Record):
 
     @property
     def texts(self) -> TokenBatch:
-        """The tokens alone."""
+        """The texts without targets and weights."""
         return TokenBatch(self.tokens, offsets=self.offsets, segments=self.segments)
 
 
@@ -101,4 +101,4 @@ class TranslationBatch(Record):
     targets: Int64[Tensor, " graph token"] | None = None
     """The token to predict at each position, the last the end token; −1 in the padding."""
     weights: None = None
-    """All tokens have the same weight."""
+    """None, which `loss_of` reads: all tokens have the same weight."""

@@ -174,7 +174,7 @@ class GaussianProcess(nn.Module):
         """The training rows, with the buffers that they were made of and how often these had changed."""
 
     @classmethod
-    def learned(
+    def fit(
         cls,
         batch: Batch,
         targets: Float[np.ndarray, " row output"],

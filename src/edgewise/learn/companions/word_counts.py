@@ -1,5 +1,5 @@
-"""What the words of a text say of its targets by themselves: log-ratios of counts, as tensors that are saved with the
-weights of a network."""
+"""A linear model over the words of a text, beside a network: log-count ratios of classes, shrunken means of numbers,
+as tensors that are saved with the weights of the network."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from torch import Tensor, nn
 from edgewise.errors import DataError
 from edgewise.learn.batches.tokens import TextRowBatch
 
-KINDS = 3
-"""What is counted: words, their stems, and pairs of words."""
-STEM = 5
-"""Letters of a stem."""
+NUM_KINDS = 3
+"""Kinds of features: words, their stems, and pairs of adjacent words (bigrams)."""
+STEM_LENGTH = 5
+"""The stem of a word is its first letters, lowercased."""
 MAX_PAIRS = 2**19
 """Pairs of words that are counted, the most frequent ones, for up to eight outputs."""
 MAX_PAIR_COUNTS = 8 * MAX_PAIRS
@@ -24,20 +24,19 @@ MAX_PAIR_COUNTS = 8 * MAX_PAIRS
 MAX_PAIRED = 2**18
 """Rows in which the most frequent pairs are looked for, evenly chosen where there are more."""
 MAX_SUMS = 2**22
-"""Numbers that the weights of the kinds are learned from, about: three for each output of a row; of many rows some,
-evenly chosen."""
+"""Rows times kinds times outputs that the weights of the kinds are fitted to, at most; of more rows, every n-th."""
 BATCH_SIZE = 2**12
 """Rows that are counted together."""
 SHRINKAGE = 2.0
-"""For numbers: how many rows of the mean join those of each feature."""
+"""For numbers: rows with the mean of the target that are added to those of each feature."""
 PRIOR, PRIOR_OF_BIAS = 1.0, 0.01
-"""How strongly the weights of the kinds are drawn to 1, as naive Bayes has them, and biases to 0, in rows."""
+"""L2 penalties that pull the weights of the kinds to 1, as in naive Bayes, and biases to 0."""
 MAX_STEPS = 100
-"""Steps in which the weights of the kinds are learned: they are few."""
+"""Iterations of L-BFGS at most: the weights of the kinds are few."""
 
 
 class Loss(Protocol):
-    """What is learned: the loss of outputs, and what the targets are."""
+    """The loss of outputs, and what the targets are."""
 
     @property
     def task_type(self) -> str:
@@ -56,12 +55,12 @@ class WordCounts(nn.Module):
 
         y_o = b_o + Σ_i Σ_k v_{f_k(i), o} / √n    over the n tokens i of a text
 
-    f_k(i) is the feature of kind k that ends at token i: the word, its stem (the first five letters), or the word and
-    the one before it. v_f = w_k r_f, where r_f is what counts say of the feature, see `Counts`, and w_k is learned.
-    What was never seen says nothing: v_f = 0. It learns nothing from gradients: `learned` counts.
+    f_k(i) is the feature of kind k that ends at token i: the word, its stem (the first five letters, lowercased), or
+    the word and the one before it. v_f = w_k r_f, where r_f follows from counts, see `FeatureCounts`, and v_f = 0 for
+    what was never seen. The optimizer of the network does not train it: `fit` counts, then fits w_k and b by L-BFGS.
 
     Memory: 4 bytes for each output and each word, stem and pair, in every member of an ensemble; at most 16 MiB of them
-    for pairs, while words and stems grow with the vocabulary. While it learns, three times as much.
+    for pairs, while words and stems grow with the vocabulary. `fit` takes three times as much.
 
     Args:
         num_tokens: size of the vocabulary.
@@ -69,8 +68,8 @@ class WordCounts(nn.Module):
         num_pairs: pairs of words that are counted.
         num_outputs: outputs of a row.
 
-    Source: Wang & Manning 2012, whose r are these with one smoothing for all sizes of classes; they learn a weight for
-    each feature. A weight for each kind, and stems, are ours.
+    Source: Wang & Manning 2012 (NB-SVM), whose log-count ratios r are smoothed equally for both classes; they learn a
+    weight for each feature. A weight for each kind, and stems, are ours.
     """
 
     stem_of_token: Tensor
@@ -82,7 +81,7 @@ class WordCounts(nn.Module):
         super().__init__()
         self.num_tokens, self.num_stems = num_tokens, num_stems
         self.first_pair = num_tokens + num_stems
-        # The last feature is that of all unseen pairs.
+        # The last feature is that of all unseen pairs. Sizes from a damaged file may be negative.
         num_features = max(0, self.first_pair + num_pairs) + 1
         self.register_buffer("stem_of_token", torch.zeros(num_tokens, dtype=torch.int64))
         self.register_buffer("pairs", torch.zeros(num_pairs, dtype=torch.int64))
@@ -112,7 +111,7 @@ class WordCounts(nn.Module):
     def by_token(self, batch: TextRowBatch) -> Float[Tensor, " token output"]:
         """What each token adds to the outputs of its row; a pair is shared evenly by its two words."""
         starts = _starts(batch.offsets)
-        words, pairs = self.weights[self.features(batch.tokens, starts)].split([KINDS - 1, 1], 1)
+        words, pairs = self.weights[self.feature_ids(batch.tokens, starts)].split([NUM_KINDS - 1, 1], 1)
         pairs = pairs.squeeze(1) / 2
         is_first = torch.zeros_like(batch.tokens, dtype=torch.bool).index_fill(0, starts, True).unsqueeze(1)
 
@@ -128,8 +127,10 @@ class WordCounts(nn.Module):
         """The outputs of rows whose tokens add this."""
         return self.bias + _summed(token_outputs, offsets)
 
-    def features(self, tokens: Int64[Tensor, " token"], starts: Int64[Tensor, " row"]) -> Int64[Tensor, " token kind"]:
-        """The numbers of the features that end at each token.
+    def feature_ids(
+        self, tokens: Int64[Tensor, " token"], starts: Int64[Tensor, " row"]
+    ) -> Int64[Tensor, " token kind"]:
+        """The features that end at each token, as rows of `weights`.
 
         Args:
             tokens: texts one behind the other.
@@ -142,58 +143,59 @@ class WordCounts(nn.Module):
         return torch.stack([tokens, self.num_tokens + self.stem_of_token[tokens], pairs], 1)
 
     @classmethod
-    def learned(
+    def fit(
         cls,
-        names: Sequence[str],
+        vocabulary: Sequence[str],
         texts: Sequence[np.ndarray],
         targets: Float[Tensor, " row target"],
         weights: Float[Tensor, " row"],
         loss: Loss,
     ) -> Self:
-        """Counts some rows, and learns how much each kind of features says.
+        """The model of some training rows.
 
         Args:
-            names: the words of the vocabulary.
-            texts: the tokens of each row; some of them are in memory at the same time.
+            vocabulary: the word of each token.
+            texts: the tokens of each row; may be read lazily, a slice at a time.
             targets: class numbers, or numbers in the units of the network; NaN where missing.
             weights: of each row in the loss; above 0.
             loss: of outputs and targets; its classes are those of each target.
         """
-        stems, stem_of_token = np.unique([name[:STEM].lower() for name in names], return_inverse=True)
+        stems, stem_of_token = np.unique([word[:STEM_LENGTH].lower() for word in vocabulary], return_inverse=True)
         num_outputs = sum(loss.num_classes) if loss.task_type == "multiclass" else targets.shape[1]
-        pairs, times = _counted_pairs(texts, len(names))
+        pairs, times = _counted_pairs(texts, len(vocabulary))
         max_pairs = min(MAX_PAIRS, MAX_PAIR_COUNTS // num_outputs)
         pairs = np.sort(pairs[np.argsort(-times, kind="stable")[:max_pairs]])
-        model = cls(len(names), len(stems), len(pairs), num_outputs)
+        model = cls(len(vocabulary), len(stems), len(pairs), num_outputs)
         model.stem_of_token.copy_(torch.from_numpy(stem_of_token))
         model.pairs.copy_(torch.from_numpy(pairs))
 
-        counts = Counts.of(model, texts, targets, loss)
-        step = -(-len(texts) * KINDS * num_outputs // MAX_SUMS) or 1
+        counts = FeatureCounts.of(model, texts, targets, loss)
+        step = -(-len(texts) * NUM_KINDS * num_outputs // MAX_SUMS) or 1
         sums = counts.sums(model, texts, targets, step)
-        of_kind, bias = _weights_of_kinds(sums, targets[::step], weights[::step], loss)
+        kind_weights, bias = _weights_of_kinds(sums, targets[::step], weights[::step], loss)
 
-        kinds = torch.tensor([model.num_tokens, model.num_stems, len(pairs) + 1])
-        model.weights.copy_(counts.ratios() * of_kind.repeat_interleave(kinds, 0))
+        features_of_kind = torch.tensor([model.num_tokens, model.num_stems, len(pairs) + 1])
+        model.weights.copy_(counts.ratios() * kind_weights.repeat_interleave(features_of_kind, 0))
         model.bias.copy_(bias)
         return model
 
 
 @dataclass(frozen=True, eq=False)
-class Counts:
-    """In how many rows features occur, and what that says of the outputs.
+class FeatureCounts:
+    """In how many rows features occur, and the ratios or means that follow.
 
-        classes:  r_f = ln (n_f + 2π) / (m_f + 2(1 − π)) − ln π / (1 − π)
+        classes:  r_f = ln[(n_f + 2π) / (m_f + 2(1 − π))] − ln[π / (1 − π)]
         numbers:  r_f = Σ_{rows with f} y / (n_f + 2)
 
-    Of classes, n_f and m_f are how many rows with the feature f are of the class and how many are not, and π is the
-    share of the class. Of numbers, n_f is how many rows have the feature; y has the mean 0.
+    Of classes, n_f and m_f are how many rows with the feature f are of the class and how many are not, and
+    π = (n + 1) / (n + m + 2) is the smoothed share of the class, of n and m rows. Of numbers, n_f is how many rows have
+    the feature; y has the mean 0.
     """
 
-    features: Float[Tensor, " side feature output"]
+    feature_counts: Float[Tensor, " side feature output"]
     """n_f and m_f; of numbers, the sum of y and n_f."""
-    rows: Float[Tensor, " side output"]
-    """The same of all rows."""
+    row_counts: Float[Tensor, " side output"]
+    """n and m; of numbers, the sum of y and the number of rows."""
     loss: Loss
     """What the targets are."""
 
@@ -202,37 +204,38 @@ class Counts:
         """The counts of some rows, each of which counts once, however often it has a feature."""
         from scipy.sparse import csr_array
 
-        features = model.weights.new_zeros(2, *model.weights.shape)
-        rows = model.weights.new_zeros(2, len(model.bias))
+        feature_counts = model.weights.new_zeros(2, *model.weights.shape)
+        row_counts = model.weights.new_zeros(2, len(model.bias))
         for start in range(0, len(texts), BATCH_SIZE):
             tokens, offsets = _packed(texts[start : start + BATCH_SIZE])
-            columns = model.features(tokens, _starts(offsets)).flatten().numpy()
-            shape = len(offsets) - 1, features.shape[1]
-            occurrences = csr_array((np.ones(len(columns), np.float32), columns, KINDS * offsets.numpy()), shape=shape)
+            columns = model.feature_ids(tokens, _starts(offsets)).flatten().numpy()
+            shape, row_starts = (len(offsets) - 1, len(model.weights)), NUM_KINDS * offsets.numpy()
+            occurrences = csr_array((np.ones(len(columns), np.float32), columns, row_starts), shape=shape)
             occurrences.sum_duplicates()
             occurrences.data[:] = 1
             for side, members in enumerate(sides_of(targets[start : start + BATCH_SIZE], loss)):
-                features[side].add_(torch.from_numpy(occurrences.T @ members.numpy()))
-                rows[side].add_(members.sum(0))
+                feature_counts[side].add_(torch.from_numpy(occurrences.T @ members.numpy()))
+                row_counts[side].add_(members.sum(0))
 
-        features[:, -1] = 0
-        return cls(features, rows, loss)
+        feature_counts[:, -1] = 0  # unseen pairs weigh 0
+        return cls(feature_counts, row_counts, loss)
 
     def ratios(self) -> Float[Tensor, " feature output"]:
         """r of each feature."""
-        return self._ratios(self.features, self.rows.unsqueeze(1))
+        return self._ratios(self.feature_counts, self.row_counts.unsqueeze(1))
 
-    def _ratios(self, features: Float[Tensor, " side *feature output"], rows: Tensor) -> Tensor:
+    def _ratios(self, feature_counts: Float[Tensor, " side *feature output"], row_counts: Tensor) -> Tensor:
         if self.loss.task_type == "regression":
-            return features[0] / (features[1] + SHRINKAGE)
-        share = (rows[0] + 1) / (rows.sum(0) + 2)
-        return torch.log((features[0] + 2 * share) / (features[1] + 2 * (1 - share))) - torch.logit(share)
+            return feature_counts[0] / (feature_counts[1] + SHRINKAGE)
+        n_f, m_f = feature_counts
+        share = (row_counts[0] + 1) / (row_counts.sum(0) + 2)
+        return torch.log((n_f + 2 * share) / (m_f + 2 * (1 - share))) - torch.logit(share)
 
     def sums(
         self, model: WordCounts, texts: Sequence[np.ndarray], targets: Tensor, step: int
     ) -> Float[Tensor, " row kind output"]:
-        """Σ_i r_{f_k(i)} / √n of every `step`-th of the rows that were counted, each left out of the counts that it is
-        read with.
+        """Σ_i r_{f_k(i)} / √n of every `step`-th of the rows that were counted, leave-one-out: the r of a row are those
+        of the counts without it.
 
         Otherwise words that occur in one row alone would give its target away.
         """
@@ -241,11 +244,11 @@ class Counts:
             chosen = slice(start, start + BATCH_SIZE * step, step)
             tokens, offsets = _packed(texts[chosen])
             lengths = offsets.diff()
-            features = model.features(tokens, _starts(offsets))
-            is_counted = (features < len(model.weights) - 1).unsqueeze(2)
+            feature_ids = model.feature_ids(tokens, _starts(offsets))
+            is_counted = (feature_ids < len(model.weights) - 1).unsqueeze(2)
             of_row = sides_of(targets[chosen], self.loss).repeat_interleave(lengths, 1).unsqueeze(2)
-            counts, others = self.features[:, features] - of_row * is_counted, self.rows.view(2, 1, 1, -1) - of_row
-            ratios = self._ratios(counts, others)
+            feature_counts = self.feature_counts[:, feature_ids] - of_row * is_counted
+            ratios = self._ratios(feature_counts, self.row_counts.view(2, 1, 1, -1) - of_row)
             parts.append(_summed(ratios, offsets) / lengths.clamp(min=1).sqrt().view(-1, 1, 1))
         return torch.cat(parts)
 
@@ -272,28 +275,28 @@ def _weights_of_kinds(
     """
     from scipy.optimize import minimize
 
-    counts = torch.tensor(loss.num_classes if loss.task_type == "multiclass" else [1] * targets.shape[1])
+    class_counts = torch.tensor(loss.num_classes if loss.task_type == "multiclass" else [1] * targets.shape[1])
     sums, targets, weights = sums.double(), targets.double(), weights.double()
-    sizes = [KINDS * len(counts), sums.shape[2]]
+    sizes = [NUM_KINDS * len(class_counts), sums.shape[2]]
 
     def parts(values: Tensor) -> tuple[Tensor, Tensor]:
-        of_target, bias = values.split(sizes)
-        return of_target.view(KINDS, -1).repeat_interleave(counts, 1), bias
+        target_weights, bias = values.split(sizes)
+        return target_weights.view(NUM_KINDS, -1).repeat_interleave(class_counts, 1), bias
 
     def objective(array: np.ndarray) -> tuple[float, np.ndarray]:
         values = torch.from_numpy(array).requires_grad_()
-        of_kind, bias = parts(values)
-        total, count = loss(bias + (sums * of_kind).sum(1), targets, weights)
-        drawn = PRIOR * (values[: sizes[0]] - 1).square().sum() + PRIOR_OF_BIAS * bias.square().sum()
-        mean = (total + drawn / 2) / count.clamp(min=1)
+        kind_weights, bias = parts(values)
+        total, count = loss(bias + (sums * kind_weights).sum(1), targets, weights)
+        penalty = PRIOR * (values[: sizes[0]] - 1).square().sum() + PRIOR_OF_BIAS * bias.square().sum()
+        mean = (total + penalty / 2) / count.clamp(min=1)
         (gradient,) = torch.autograd.grad(mean, values)
         return mean.item(), gradient.numpy()
 
     start = np.concatenate([np.ones(sizes[0]), np.zeros(sizes[1])])
     with torch.enable_grad():
-        found = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS, "ftol": 1e-10})
-    of_kind, bias = parts(torch.from_numpy(found.x))
-    return of_kind.float(), bias.float()
+        optimum = minimize(objective, start, jac=True, method="L-BFGS-B", options={"maxiter": MAX_STEPS, "ftol": 1e-10})
+    kind_weights, bias = parts(torch.from_numpy(optimum.x))
+    return kind_weights.float(), bias.float()
 
 
 def _starts(offsets: Int64[Tensor, " boundary"]) -> Int64[Tensor, " row"]:

@@ -93,7 +93,7 @@ def count_words(fitted: FittedTable[TextEncoder], data: TextData, fitting: Fitti
         targets = data.rows.targets[rows] if output.scale is None else output.scale.transform(data.rows.targets[rows])
         values, weights = (torch.from_numpy(array.astype(np.float32)) for array in (targets, data.rows.weights[rows]))
         with cpu_threads(fitted.threads):
-            return WordCounts.learned(names, texts, values, weights, fitting.loss)
+            return WordCounts.fit(names, texts, values, weights, fitting.loss)
 
     return Fresh(counted(fitting.rows), lambda: counted(np.union1d(fitting.rows, fitting.validation)))
 

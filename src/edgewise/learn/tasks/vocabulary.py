@@ -80,7 +80,7 @@ def tokenizer_and_weights(
     if from_run is None:
         # What word dropout hides needs a token to hide behind; byte pairs know every text and have none.
         special = (MASK,) if tokens == "bpe" else ()
-        return Tokenizer.learned(texts, tokens, vocabulary_size, special=special, lowercase=lowercase), {}
+        return Tokenizer.fit(texts, tokens, vocabulary_size, special=special, lowercase=lowercase), {}
     if lowercase:
         raise SettingError(
             f"--lowercase does not change the vocabulary that --pretrained {from_run} brings; leave it out."

@@ -11,29 +11,27 @@ HEADLINES = {
     "classification": ("roc_auc", "average_precision", "accuracy"),
     "multiclass": ("accuracy", "balanced_accuracy", "f1_macro"),
 }
-"""The scores that tables show, for each kind of task."""
+"""The scores that tables show, for each type of task; `classification` has two classes, `multiclass` more."""
 METRICS = {
     "regression": ("rmse", "mae", "max_error", "r2", "pearson", "spearman"),
-    "classification": (
-        *("roc_auc", "average_precision", "accuracy", "balanced_accuracy"),
-        *("log_loss", "mcc", "f1", "brier"),
-    ),
+    "classification": (*HEADLINES["classification"], "balanced_accuracy", "log_loss", "mcc", "f1", "brier"),
     "multiclass": ("accuracy", "balanced_accuracy", "f1_macro", "log_loss", "mcc"),
 }
-"""All scores of each kind of task."""
+"""All scores of each type of task."""
 
 Scores = dict[str, float | int | None]
 
 
 def regression_scores(targets: np.ndarray, predictions: np.ndarray) -> Scores:
-    """Errors of predicted numbers, in the unit of the target.
+    """Scores of predicted numbers; rmse, mae and max_error are in the unit of the target.
 
     Args:
         targets: (row); rows with NaN are left out.
         predictions: (row).
 
     Returns:
-        num_rows, rmse, mae, max_error, r2, pearson, spearman; None for a score that these rows do not define.
+        num_rows, rmse, mae, max_error, r2, pearson, spearman; None for a score that these rows do not define, and only
+        num_rows if no target is known.
     """
     is_known = ~np.isnan(targets)
     targets, predictions = targets[is_known], np.asarray(predictions, dtype=np.float64)[is_known]
@@ -58,7 +56,7 @@ def correlation(left: np.ndarray, right: np.ndarray) -> float | None:
     if np.ptp(left) == 0 or np.ptp(right) == 0:
         return None
     left, right = left - left.mean(), right - right.mean()
-    # Each side by its own length: a product of sums of squares overflows, or vanishes, long before they do.
+    # Each side is divided by its norm first: the product of the two sums of squares overflows or underflows earlier.
     return float((left / np.sqrt((left**2).sum()) * (right / np.sqrt((right**2).sum()))).sum())
 
 
@@ -71,9 +69,9 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
         task_type: classification (two classes, the second is the positive one) or multiclass.
 
     Returns:
-        num_rows and the scores of the task; None for a score that these rows do not define. `f1_macro` is the mean over
-        the classes that occur among these targets or predictions, as scikit-learn's; `balanced_accuracy` is that over
-        the classes of these targets.
+        num_rows and the scores of the task; None for a score that these rows do not define, and only num_rows if no
+        target is known. `f1_macro` is the mean F1 of the classes that occur among these targets or predictions, as in
+        scikit-learn; `balanced_accuracy` is the mean recall of the classes that occur among these targets.
     """
     from sklearn import metrics
 
@@ -96,7 +94,6 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
         scores["mcc"] = None
 
     if task_type == "multiclass":
-        # Over the classes that occur in these rows, as targets or as predictions: others lack an F1.
         scores["f1_macro"] = metrics.f1_score(truth, chosen, average="macro", zero_division=0)
     else:
         positive = probabilities[:, 1]
@@ -109,12 +106,12 @@ def class_scores(targets: np.ndarray, probabilities: np.ndarray, task_type: str)
     return {name: value if value is None or name == "num_rows" else float(value) for name, value in scores.items()}
 
 
-def table_of_scores(
+def scores_by_target(
     targets: np.ndarray,
     outputs: Sequence[np.ndarray],
     names: Sequence[str],
     task_type: str,
-    further: Callable[[np.ndarray, np.ndarray], Mapping[str, float]] = lambda targets, predictions: {},
+    extra_scores: Callable[[np.ndarray, np.ndarray], Mapping[str, float]] = lambda targets, predictions: {},
 ) -> dict[str, Scores]:
     """The scores of every target by name.
 
@@ -123,17 +120,20 @@ def table_of_scores(
         outputs: For each target its predictions: (row) for regression, (row, class) probabilities otherwise.
         names: The name of each target.
         task_type: regression, classification or multiclass.
-        further: Further scores of regression, from known targets and their predictions.
+        extra_scores: Further scores of regression, from known targets and their predictions.
     """
     return {
-        name: {**regression_scores(targets[:, column], output), **_known(further, targets[:, column], output)}
+        name: {
+            **regression_scores(targets[:, column], output),
+            **_scores_of_known_rows(extra_scores, targets[:, column], output),
+        }
         if task_type == "regression"
         else class_scores(targets[:, column], output, task_type)
         for column, (name, output) in enumerate(zip(names, outputs, strict=True))
     }
 
 
-def _known(
+def _scores_of_known_rows(
     scores: Callable[[np.ndarray, np.ndarray], Mapping[str, float]], targets: np.ndarray, predictions: np.ndarray
 ) -> Mapping[str, float]:
     """Scores of the rows whose target is known; none where there are none."""

@@ -181,7 +181,7 @@ SENTENCE = ["The", "naïve", "cat's", "\u00a0", "mat", "日本", "."]
 
 @pytest.fixture(params=["characters", "words", "bpe"])
 def tokenizer(request):
-    return Tokenizer.learned([" ".join(SENTENCE)], request.param, vocabulary_size=262)
+    return Tokenizer.fit([" ".join(SENTENCE)], request.param, vocabulary_size=262)
 
 
 def test_a_word_without_a_token_shifts_no_other(tokenizer):
@@ -211,5 +211,5 @@ def test_pieces_lose_no_word(tokenizer, context):
 
 def test_pieces_are_about_equally_long():
     words = [f"w{number}" for number in range(21)]
-    tokenizer = Tokenizer.learned([" ".join(words)], "words")
+    tokenizer = Tokenizer.fit([" ".join(words)], "words")
     assert [len(piece.numbers) for piece in chunks_of(words, tokenizer, 10)] == [7, 7, 7]

@@ -18,7 +18,7 @@ POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
 
 @pytest.fixture(params=["characters", "words", "bpe"])
 def tokenizer(request):
-    return Tokenizer.learned([POEM], request.param, vocabulary_size=300)
+    return Tokenizer.fit([POEM], request.param, vocabulary_size=300)
 
 
 def test_every_token_knows_where_it_came_from(tokenizer):
@@ -54,33 +54,33 @@ def test_every_token_knows_where_it_came_from(tokenizer):
 
 @pytest.mark.parametrize("kind", ["characters", "bpe"])
 def test_there_and_back(kind):
-    tokenizer = Tokenizer.learned([POEM], kind, vocabulary_size=300)
+    tokenizer = Tokenizer.fit([POEM], kind, vocabulary_size=300)
     assert tokenizer.decode(tokenizer.encode(POEM).numbers) == POEM
 
 
 @given(st.text())
 def test_byte_pairs_can_say_everything(words):
-    tokenizer = Tokenizer.learned([POEM], "bpe", vocabulary_size=300)
+    tokenizer = Tokenizer.fit([POEM], "bpe", vocabulary_size=300)
     assert tokenizer.unknown_parts(words) == []
     assert tokenizer.decode(tokenizer.encode(words).numbers) == words
 
 
 def test_byte_pairs_are_joined_where_they_are_frequent():
-    tokenizer = Tokenizer.learned(["low lower lowest low low"], "bpe", vocabulary_size=260)
+    tokenizer = Tokenizer.fit(["low lower lowest low low"], "bpe", vocabulary_size=260)
     assert len(tokenizer.encode("low").numbers) == 1
 
 
 def test_what_is_unknown_is_said():
-    tokenizer = Tokenizer.learned(["abc cab"], "characters")
+    tokenizer = Tokenizer.fit(["abc cab"], "characters")
     assert tokenizer.unknown_parts("abcx y x") == ["x", "y"]
     assert (tokenizer.encode("ax").numbers == [tokenizer.encode("a").numbers[0], tokenizer.unknown]).all()
-    assert Tokenizer.learned(["abc cab"], "words").unknown_parts("cab abd") == ["abd"]
+    assert Tokenizer.fit(["abc cab"], "words").unknown_parts("cab abd") == ["abd"]
 
 
 def test_words_that_are_rare_are_unknown():
-    tokenizer = Tokenizer.learned(["a a b b c"], "words", min_count=2)
+    tokenizer = Tokenizer.fit(["a a b b c"], "words", min_count=2)
     assert tokenizer.unknown_parts("a b c") == ["c"]
-    assert len(Tokenizer.learned(["a a a b b c"], "words", vocabulary_size=4)) == 4
+    assert len(Tokenizer.fit(["a a a b b c"], "words", vocabulary_size=4)) == 4
 
 
 def test_a_long_text_is_read_in_pieces_and_nothing_is_lost(tokenizer, monkeypatch):
@@ -108,7 +108,7 @@ def test_nothing_has_no_tokens(tokenizer):
 )
 def test_vocabularies_that_cannot_be(kind, size, message, shapes_unchecked):
     with pytest.raises(SettingError, match=message):
-        Tokenizer.learned([POEM], kind, vocabulary_size=size)
+        Tokenizer.fit([POEM], kind, vocabulary_size=size)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_texts_with_a_mark_and_compressed_ones(tmp_path):
 
 
 def test_a_vocabulary_has_a_mask_token_only_on_request(tokenizer):
-    masked = Tokenizer.learned([POEM], tokenizer.kind, vocabulary_size=300, special=(MASK,))
+    masked = Tokenizer.fit([POEM], tokenizer.kind, vocabulary_size=300, special=(MASK,))
     assert tokenizer.mask is None
     assert masked.inner.id_to_token(masked.mask) == MASK
     special = {"characters": ["<unk>", "<end>", MASK], "words": ["<unk>", "<end>", MASK], "bpe": ["<end>", MASK]}
@@ -156,19 +156,19 @@ def test_a_vocabulary_has_a_mask_token_only_on_request(tokenizer):
     again = Tokenizer.from_json(masked.to_json(), masked.kind)
     assert (again.mask, again.ordinary.tolist()) == (masked.mask, masked.ordinary.tolist())
     with pytest.raises(SettingError, match="at least 258"):
-        Tokenizer.learned([POEM], "bpe", vocabulary_size=257, special=(MASK,))
+        Tokenizer.fit([POEM], "bpe", vocabulary_size=257, special=(MASK,))
 
 
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe"])
 def test_lower_case_is_a_choice_of_the_vocabulary_and_offsets_stay_those_of_the_text(kind):
-    learned = Tokenizer.learned(["The cat", "a CAT and the dog"], kind, 300, lowercase=True)
+    learned = Tokenizer.fit(["The cat", "a CAT and the dog"], kind, 300, lowercase=True)
     upper, lower = learned.encode("THE Cat"), learned.encode("the cat")
     assert upper.numbers.tolist() == lower.numbers.tolist()
     assert (upper.starts.tolist(), upper.stops.tolist()) == (lower.starts.tolist(), lower.stops.tolist())
     assert not learned.unknown_parts("THE DOG")
     again = Tokenizer.from_json(learned.to_json())
     assert again.encode("THE Cat").numbers.tolist() == lower.numbers.tolist()
-    cased = Tokenizer.learned(["The cat", "a CAT and the dog"], kind, 300)
+    cased = Tokenizer.fit(["The cat", "a CAT and the dog"], kind, 300)
     assert cased.encode("CAT").numbers.tolist() != cased.encode("cat").numbers.tolist()
 
 
@@ -188,7 +188,7 @@ def test_lower_case_of_a_pretrained_vocabulary_is_refused():
 @pytest.mark.parametrize("kind", ["words", "characters"])
 def test_a_letter_and_its_accent_are_one_letter_however_they_are_written(kind, lowercase):
     one, two = (unicodedata.normalize(form, "café été 한글 q\u0303") for form in ("NFC", "NFD"))
-    tokenizers = [Tokenizer.learned([text], kind, lowercase=lowercase) for text in (one, two)]
+    tokenizers = [Tokenizer.fit([text], kind, lowercase=lowercase) for text in (one, two)]
     assert tokenizers[0].inner.get_vocab() == tokenizers[1].inner.get_vocab()
     for tokenizer in tokenizers:
         for text in (one, two, f"{one} <unk>q<end>"):

@@ -125,7 +125,7 @@ class Tokenizer:
         return np.array(sorted(set(self.inner.get_vocab().values()) - special), dtype=np.int64)
 
     @classmethod
-    def learned(
+    def fit(
         cls,
         texts: Iterable[str],
         kind: TokenKind,
@@ -143,7 +143,7 @@ class Tokenizer:
             vocabulary_size: tokens at most; read for words and bpe.
             min_count: words seen less often are unknown; pairs seen less often are not joined.
             special: further special tokens, such as `MASK`.
-            lowercase: whether upper and lower case are the same.
+            lowercase: whether texts are lowercased.
 
         For characters and words, a letter with its accent is the same in NFC (one character) and in NFD (two).
         """

@@ -237,7 +237,7 @@ def untrained(settings: LanguageRunSettings, text: str) -> FittedLanguage:
     """The model before its first step, with the vocabulary of the training text or of the pretrained model."""
     if settings.pretrained is not None:
         return to_fine_tune(load(RunFolder.finished(settings.pretrained)), settings.model)
-    tokenizer = Tokenizer.learned([text], settings.tokens, settings.vocabulary_size)
+    tokenizer = Tokenizer.fit([text], settings.tokens, settings.vocabulary_size)
     encoder = LanguageEncoder(tokenizer, tokenizer.kind, len(tokenizer), settings.model)
     return Fitted(format=SETTINGS.format, encoder=encoder, output=NextToken())
 

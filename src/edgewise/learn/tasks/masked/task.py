@@ -167,7 +167,7 @@ def prepare(settings: MaskedRunSettings) -> PreparedTexts:
     texts = read_corpus(settings.data, settings.text_columns)
     rows = texts.split(settings.split_sizes, settings.data_seed)
     texts_of_split = {split: texts.of_rows(split_rows) for split, split_rows in rows.items()}
-    tokenizer = Tokenizer.learned(
+    tokenizer = Tokenizer.fit(
         texts_of_split["train"],
         settings.tokens,
         settings.vocabulary_size,

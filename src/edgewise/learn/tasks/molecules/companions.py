@@ -75,7 +75,7 @@ def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
 
     store = data.store.with_scale(encoder.scales.feature.transform)
     batch = store.batch(data.graph_of_row[rows], encoder.scales.condition.transform(data.conditions[rows]))
-    process = GaussianProcess.learned(
+    process = GaussianProcess.fit(
         with_substructures(batch, encoder.num_substructures),
         scale.transform(data.rows.targets[rows]),
         data.rows.weights[rows],

@@ -219,7 +219,7 @@ def prepare(settings: TranslationRunSettings) -> PreparedPairs:
 def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[str, np.ndarray]) -> PreparedPairs:
     """The same of pairs that are read and split; the vocabulary is that of the training rows."""
     training_texts = [text for row in splits["train"] for text in (texts.sources[row], texts.targets[row])]
-    tokenizer = Tokenizer.learned(training_texts, "bpe", settings.vocabulary_size)
+    tokenizer = Tokenizer.fit(training_texts, "bpe", settings.vocabulary_size)
     assert tokenizer.end is not None
     sources, targets = (
         [with_end(tokenizer.encode(text).numbers, tokenizer.end) for text in language]
