@@ -394,6 +394,16 @@ def test_calls_that_are_not_covered_run_the_layer_itself():
     assert ours.fallback.startswith("torch.autocast is on")
 
 
+def test_shapes_without_numbers_and_edges_of_one_axis_run_the_layer_itself():
+    """On the meta device the original gives shapes; `TransformerConv` refused one axis on small graphs alone."""
+    layer = fuse(pyg.SAGEConv(5, 4)).to("meta")
+    assert layer(torch.empty(7, 5, device="meta"), LOOPED.to("meta")).shape == (7, 4)
+    assert layer.fallback.startswith("edge_index is on the meta device")
+    transformer = fuse(pyg.TransformerConv(5, 4, edge_dim=1))
+    with pytest.raises(RuntimeError, match="cannot be multiplied"):  # theirs
+        transformer(torch.randn(7, 5), LOOPED, torch.randn(LOOPED.shape[1]))
+
+
 def test_explainers_still_mask_messages():
     torch.manual_seed(0)
     model = fuse(pyg.GCN(5, 4, num_layers=2, out_channels=3))

@@ -1,11 +1,12 @@
 """`NeighborLoader` in place of PyTorch Geometric's: what its documentation says of batches and their fields."""
 
+import copy
 from itertools import pairwise
 
 import pytest
 import torch
 
-from edgewise import DataError, SettingError
+from edgewise import DataError, SettingError, ShapeError
 
 pytest.importorskip("torch_geometric")
 
@@ -231,6 +232,46 @@ def test_seeds_of_several_types_name_theirs(two_types):
         NeighborLoader(two_types, [2])
     with pytest.raises(SettingError, match=r"give those of the seeds: input_time"):
         next(iter(NeighborLoader(two_types, [2], "paper", time_attr="time")))
+
+
+def test_seeds_beyond_their_type_are_not_those_of_another(two_types):
+    """Paper 105 was author 5, author −1 was paper 99."""
+    for name, seed in (("paper", 105), ("author", -1)):
+        with pytest.raises(ShapeError, match=f"seeds of type '{name}' must lie in 0 … .*; found {seed}"):
+            next(iter(NeighborLoader(two_types, [2], (name, [seed]))))
+    links = ("paper", "to", "author"), torch.tensor([[100], [0]])
+    with pytest.raises(ShapeError, match=r"seeds of type 'paper' must lie in 0 … 99; found 100"):
+        next(iter(LinkNeighborLoader(two_types, [2], links)))
+
+
+def test_masks_that_are_no_tensors(one_type, two_types):
+    """They were taken for the nodes 0 and 1."""
+    mask = torch.arange(100) % 3 == 0
+    for seeds in (mask.numpy(), mask.tolist()):
+        (batch,) = NeighborLoader(one_type, [2], seeds, batch_size=100)
+        assert torch.equal(batch.n_id[: batch.batch_size], mask.nonzero().flatten())
+        (batch,) = NeighborLoader(two_types, [2], ("paper", seeds), batch_size=100)
+        assert torch.equal(batch["paper"].n_id[: batch["paper"].batch_size], mask.nonzero().flatten())
+    for seeds in (mask[:50], [0.0, 1.5]):
+        with pytest.raises(ShapeError, match=r"expected whole numbers, or a mask \(100,\)"):
+            NeighborLoader(one_type, [2], seeds)
+
+
+def test_types_that_lack_something_are_named(two_types):
+    """A wrong name was added to the graph, and all later loaders of it failed."""
+    data = copy.copy(two_types)
+    with pytest.raises(SettingError, match="input_nodes are of type 'papers'; expected one of 'paper', 'author'"):
+        NeighborLoader(data, [2], "papers")
+    assert data.node_types == ["paper", "author"]
+    data["venue", "of", "paper"].edge_index = torch.zeros(2, 3, dtype=torch.int64)
+    with pytest.raises(DataError, match="join nodes of type 'venue', of which nothing is known"):
+        NeighborLoader(data, [2], "paper")
+    data["venue"].name = "a venue"
+    nothing = pytest.raises(DataError, match=r"nothing says how many nodes data\['venue'\] has; give .* x or num_nodes")
+    with nothing, pytest.warns(UserWarning, match="Unable to accurately infer"):
+        NeighborLoader(data, [2], "paper")
+    with pytest.raises(DataError, match=r"edge_index of the data is \(3, 2\); expected \(2, edge\)"):
+        NeighborLoader(Data(edge_index=torch.tensor([[0, 1], [1, 2], [2, 0]]), num_nodes=3), [2])
 
 
 @pytest.mark.parametrize("form", ["directional", "induced", "bidirectional"])

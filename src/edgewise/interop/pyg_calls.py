@@ -42,6 +42,8 @@ def require_plain(layer: Any, x: Any, edge_index: Any) -> None:
     if type(edge_index) is not Tensor or edge_index.layout != torch.strided:
         layout = edge_index.layout if type(edge_index) is Tensor else type(edge_index).__name__
         raise FallbackError(f"edge_index is {layout}, not a plain tensor")
+    if edge_index.is_meta:
+        raise FallbackError("edge_index is on the meta device, and holds no numbers to check")
     if edge_index.dtype != torch.int64 or edge_index.dim() != 2 or edge_index.shape[0] != 2:
         raise FallbackError(f"edge_index is {edge_index.dtype} {tuple(edge_index.shape)}, not int64 (2, edge)")
     for rows in x if isinstance(x, tuple | list) else (x,):

@@ -305,6 +305,8 @@ def _transformer(layer: Any, x: Any, edge_index: Tensor, edge_attr: Rows, wants_
         raise FallbackError("the receiving nodes are without features")
     if (edge_attr is None) != (layer.lin_edge is None):
         raise FallbackError("edge_attr goes with edge_dim")
+    if edge_attr is not None and edge_attr.dim() != 2:
+        raise FallbackError(f"edge_attr is {tuple(edge_attr.shape)}, not (edge, feature)")
     query = _heads(layer, layer.lin_query(target)).movedim(1, 0)
     key, value = (_heads(layer, linear(source)).movedim(1, 0) for linear in (layer.lin_key, layer.lin_value))
     edges = edges_of(layer, edge_index, key.shape[1], query.shape[1])

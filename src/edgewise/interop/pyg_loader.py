@@ -4,10 +4,11 @@ torch-sparse."""
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from edgewise.errors import DataError, MissingExtraError, SettingError
+from edgewise.errors import DataError, MissingExtraError, SettingError, ShapeError
 from edgewise.sampling.ahead import ahead
 
 try:
@@ -92,7 +93,7 @@ class NeighborLoader(PygNeighborLoader):
             self,
             data,
             sampler,
-            input_nodes=input_nodes,
+            input_nodes=_seeds(data, input_nodes),
             input_time=input_time,
             transform=transform,
             transform_sampler_output=transform_sampler_output,
@@ -203,6 +204,38 @@ def _batches(
         return batch.pin_memory() if loader.pin_memory and torch.cuda.is_available() else batch
 
     return ahead(work, enumerate(loader.batch_sampler), num_threads)
+
+
+def _seeds(data: Any, input_nodes: Any) -> Any:
+    """The seeds, checked.
+
+    Raises:
+        SettingError: they are of a type that the graph lacks, which reading it would add to it.
+        ShapeError: they are fractions, or a mask of another size.
+    """
+    if isinstance(data, Data):
+        return _nodes(input_nodes, data.num_nodes)
+    if not isinstance(data, HeteroData):
+        return input_nodes
+    is_pair = isinstance(input_nodes, tuple | list) and len(input_nodes) == 2 and isinstance(input_nodes[0], str)
+    name = input_nodes[0] if is_pair else input_nodes
+    if isinstance(name, str) and name not in data.node_types:
+        names = ", ".join(map(repr, data.node_types))
+        raise SettingError(f"NeighborLoader: input_nodes are of type {name!r}; expected one of {names}.")
+    return (name, _nodes(input_nodes[1], data[name].num_nodes)) if is_pair else input_nodes
+
+
+def _nodes(nodes: Any, num_nodes: int | None) -> Any:
+    """Indices or a mask as a tensor: PyTorch Geometric takes a mask in NumPy or a list for the nodes 0 and 1."""
+    seeds = nodes if isinstance(nodes, Tensor) else torch.from_numpy(np.asarray(nodes if nodes is not None else []))
+    if not seeds.numel():
+        return nodes
+    if seeds.is_floating_point() or (seeds.dtype == torch.bool and seeds.shape != (num_nodes,)):
+        raise ShapeError(
+            f"NeighborLoader: input_nodes is {seeds.dtype} {tuple(seeds.shape)}; expected whole numbers, or a mask "
+            f"({num_nodes},)."
+        )
+    return seeds
 
 
 def _require_graph(owner: str, data: Any, num_workers: int) -> None:

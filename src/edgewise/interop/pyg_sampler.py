@@ -13,7 +13,7 @@ from torch_geometric.sampler import BaseSampler, HeteroSamplerOutput, NodeSample
 from torch_geometric.sampler.base import NumNeighbors
 from torch_geometric.sampler.neighbor_sampler import edge_sample
 
-from edgewise.errors import DataError, SettingError
+from edgewise.errors import DataError, SettingError, ShapeError
 from edgewise.graph import Graph
 from edgewise.neighborhood import Edges, Types
 from edgewise.sampling import NeighborSampler, Sample
@@ -55,10 +55,16 @@ class PygSampler(BaseSampler):
         self.num_neighbors = num_neighbors if is_theirs else NumNeighbors(num_neighbors)
         self.has_hops = len(self.num_neighbors) > 0
         index_of_store = [self._edge_index(name, store) for name, store in zip(self.edge_names, stores)]
-        self.sizes = [int(data[name].num_nodes) if is_hetero else int(data.num_nodes) for name in self.node_names]
+        self.sizes = [_num_nodes(name, data[name] if is_hetero else data) for name in self.node_names]
         self.starts = dict(zip(self.node_names, torch.tensor([0, *self.sizes], device="cpu").cumsum(0).tolist()))
         self.num_edges = [index.shape[1] for index in index_of_store]
         ends = [(name[0], name[2]) if isinstance(name, tuple) else (None, None) for name in self.edge_names]
+        for name, of_ends in zip(self.edge_names, ends):
+            if unknown := [end for end in of_ends if end not in self.node_names]:
+                raise DataError(
+                    f"NeighborLoader: edges of type {name} join nodes of type {unknown[0]!r}, of which nothing is "
+                    f"known; give data[{unknown[0]!r}] x or num_nodes."
+                )
         senders, receivers = (
             torch.cat([NO_NODES, *(i[row].cpu() + self.starts[of[row]] for i, of in zip(index_of_store, ends))])
             for row in (0, 1)
@@ -105,7 +111,7 @@ class PygSampler(BaseSampler):
             if times is None:
                 raise SettingError("NeighborLoader: edges have times; give those of the seeds: input_time=….")
             times = times[nodes]
-        out = self._around(nodes + self.starts[index.input_type], times, seed, batch)
+        out = self._around(self._in_graph(index.input_type, nodes), times, seed, batch)
         out.metadata = (index.input_id, index.time)
         return out
 
@@ -115,12 +121,21 @@ class PygSampler(BaseSampler):
 
         def sample(nodes: Any, times: Any) -> Any:
             nodes, times = (nodes, times) if is_typed else ({None: nodes}, None if times is None else {None: times})
-            seeds = torch.cat([rows.cpu() + self.starts[name] for name, rows in nodes.items()])
+            seeds = torch.cat([self._in_graph(name, rows.cpu()) for name, rows in nodes.items()])
             return self._around(seeds, None if times is None else torch.cat(list(times.values())), seed, batch)
 
         sizes = dict(zip(self.node_names, self.sizes)) if is_typed else self.sizes[0]
         node_time = (self.node_time or None) if is_typed else self.node_time.get(None)
         return edge_sample(index, sample, sizes, self.sampler.disjoint, node_time, neg_sampling)
+
+    def _in_graph(self, name: Hashable, nodes: Tensor) -> Tensor:
+        """Nodes of a type as nodes of the graph, where those of the next type stand behind them."""
+        size = self.sizes[self.node_names.index(name)]
+        if nodes.numel() and not 0 <= int(nodes.min()) <= int(nodes.max()) < size:
+            outside = int(nodes.min()) if nodes.min() < 0 else int(nodes.max())
+            of_type = "" if name is None else f" of type {name!r}"
+            raise ShapeError(f"NeighborLoader: seeds{of_type} must lie in 0 … {size - 1}; found {outside}.")
+        return nodes + self.starts[name]
 
     def _around(self, seeds: Tensor, times: Tensor | None, seed: int, batch: int) -> Any:
         """A sample around nodes of the whole graph, a node as often as it is given."""
@@ -169,6 +184,9 @@ class PygSampler(BaseSampler):
     def _edge_index(self, name: Hashable, store: Any) -> Tensor:
         """The edges of a type; none where there are none and no hop reads them."""
         if "edge_index" in store and store.edge_index is not None:
+            if store.edge_index.dim() != 2 or store.edge_index.shape[0] != 2:
+                shape = tuple(store.edge_index.shape)
+                raise DataError(f"NeighborLoader: edge_index of {name or 'the data'} is {shape}; expected (2, edge).")
             return store.edge_index
         if self.has_hops:
             raise DataError(f"NeighborLoader: {name or 'the data'} has no edge_index.")
@@ -197,6 +215,14 @@ class PygSampler(BaseSampler):
         )
         times = [of_nodes.get(node_type, never[:size]) for node_type, size in zip(self.node_names, self.sizes)]
         return torch.cat(times)[senders]
+
+
+def _num_nodes(name: Hashable, store: Any) -> int:
+    """How many nodes there are of a type."""
+    if (count := store.num_nodes) is None:
+        whose = "the data" if name is None else f"data[{name!r}]"
+        raise DataError(f"NeighborLoader: nothing says how many nodes {whose} has; give {whose} x or num_nodes.")
+    return int(count)
 
 
 def _data_of_stores(features: Any, graphs: Any, time_attr: str | None) -> Any:
