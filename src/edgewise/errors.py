@@ -111,15 +111,19 @@ def refuse_single_text(what: str, values: object) -> None:
         )
 
 
-def refuse_half_characters(what: str, text: str) -> None:
-    """Raise a DataError where a text holds half a character, as UTF-16 writes some in two: no file can hold it."""
+def half_character(text: str) -> str:
+    """Why a text cannot be used that holds half a character, as UTF-16 writes some in two; empty for other texts."""
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        half = text[error.start]
-        raise DataError(
-            f"{what} holds half a character, {half!r} at position {error.start}, a lone surrogate; leave it out."
-        ) from None
+        return f"holds half a character, {text[error.start]!r} at position {error.start}, a lone surrogate"
+    return ""
+
+
+def refuse_half_characters(what: str, text: str) -> None:
+    """Raise a DataError where a text holds half a character: no file can hold it."""
+    if reason := half_character(text):
+        raise DataError(f"{what} {reason}; leave it out.")
 
 
 def refuse_table(what: str, values: object) -> None:

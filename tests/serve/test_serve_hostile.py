@@ -25,6 +25,8 @@ BODIES = {
     "an endless number": (b'{"rows": [{"smiles": "C", "temperature / K": ' + b"9" * 500_000 + b"}]}", 400),
     "half a character": (rb'{"rows": [{"smiles": "\ud800", "temperature / K": 1}]}', 422),
     "half a character for a name": (rb'{"rows": [{"\ud800": 1}]}', 422),
+    "a key twice": (b'{"rows": [{"smiles": "C", "smiles": "CC", "temperature / K": 1}]}', 400),
+    "a key twice behind many": (b'{"rows": [{' + b"".join(b'"%d": 0, ' % n for n in range(50_000)) + b'"7": 1}]}', 400),
     "no UTF-8": (b'{"rows": [{"smiles": "\xff", "temperature / K": 1}]}', 400),
     "a million characters": (json.dumps({"rows": [molecule_row("C" * 1_000_000)]}).encode(), 422),
     "too long a body": (json.dumps({"rows": [molecule_row("C" * 1_100_000)]}).encode(), 413),

@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import json
 import mmap
 import os
 import secrets
@@ -28,6 +29,29 @@ PART_PREFIX, PART_SUFFIX = ".edgewise-", ".part"
 """What the temporary files are called; a killed process can leave one."""
 COPY_CHUNK = 2**10
 """Rows that are copied at a time: with each the system reads some kilobytes around it."""
+
+
+class RepeatedKeyError(ValueError):
+    """An object of JSON has a key twice."""
+
+
+def parse_json(content: str | bytes | bytearray) -> Any:
+    """What JSON holds; of a key that an object has twice Python would take the last value without a word.
+
+    Raises:
+        ValueError: It is not JSON, or a RepeatedKeyError that names the key.
+        RecursionError: It is nested too deeply.
+    """
+    return json.loads(content, object_pairs_hook=_without_repeats)
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> JsonObject:
+    content: JsonObject = {}
+    for key, value in pairs:
+        if key in content:
+            raise RepeatedKeyError(f"the key {key[:60]!a} stands twice in one object")
+        content[key] = value
+    return content
 
 
 def write_bytes(path: str | os.PathLike[str], content: bytes | memoryview, *, backup: Path | None = None) -> None:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from edgewise.learn.files import RepeatedKeyError, parse_json
 from edgewise.serve.limits import Limits
 
 _MARK = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[\[{]|[\]}]', re.DOTALL)
@@ -88,6 +89,8 @@ class RequestBounds:
 
         if not problem[0] and nesting(body, self.limits.nesting) > self.limits.nesting:
             problem = (400, f"lists and objects are nested more than {self.limits.nesting} levels deep")
+        if not problem[0] and (reason := repeated_key(body)):
+            problem = (400, reason)
         if problem[0]:
             await refuse(send, *problem)
             return
@@ -144,6 +147,21 @@ class RequestBounds:
                 return too_long
             if not message.get("more_body", False):
                 return 0, ""
+
+
+def repeated_key(body: bytes | bytearray) -> str:
+    """Which key an object has twice, in words; empty where none has, or the body is not JSON.
+
+    >>> repeated_key(b'{"text": "a", "text": "b"}')
+    "the key 'text' stands twice in one object"
+    """
+    try:
+        parse_json(body)
+    except RepeatedKeyError as error:
+        return str(error)
+    except (ValueError, RecursionError):
+        return ""  # FastAPI says what is wrong
+    return ""
 
 
 def nesting(body: bytes | bytearray, limit: int) -> int:

@@ -289,3 +289,15 @@ def test_true_and_false_beside_smiles_are_conditions():
     expected = trained.predict(table.assign(hot=table.hot.astype(float)))
     np.testing.assert_array_equal(trained.predict(table), expected)
     np.testing.assert_array_equal(trained.predict(table.assign(hot=table.hot.astype("boolean"))), expected)
+
+
+def test_true_beside_none_is_a_condition():
+    """Such a column has the type of objects; it was read as SMILES."""
+    table = pd.DataFrame({"smiles": SMILES, "hot": pd.Series([True, None, False, True] * 10, dtype=object)})
+    as_numbers = table.assign(hot=table.hot.astype(float))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # filled numbers
+        trained = MoleculeRegressor(**SMALL).fit(table, LENGTHS)
+        np.testing.assert_array_equal(trained.predict(table), trained.predict(as_numbers))
+        row = {"smiles": SMILES[1], "hot": None}
+        np.testing.assert_array_equal(trained.predict([row]), trained.predict(as_numbers[1:2]))

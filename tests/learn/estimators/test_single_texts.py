@@ -212,8 +212,11 @@ def test_tables_and_iterators_are_no_lists_of_texts(make, message):
 @pytest.mark.parametrize(
     ("make", "where"),
     [
-        (lambda text: TextClassifier(**SMALL).fit(["a good film", text] * 8, ["yes", "no"] * 8), "row 1"),
-        (lambda text: MoleculeRegressor(epochs=1).fit(["C", text] * 8, range(16)), "row 1"),
+        (
+            lambda text: TextClassifier(**SMALL).fit(["a good film", text] * 8, ["yes", "no"] * 8),
+            "row 1, column 'text':",
+        ),
+        (lambda text: MoleculeRegressor(epochs=1).fit(["C", text] * 8, range(16)), "row 1, column 'smiles':"),
         (lambda text: Translator(**SMALL).fit(["one two", text] * 8, ["eins zwei", "zwei"] * 8), "text"),
         (lambda text: LanguageModel(**SMALL).fit(text + "la " * 500), "text"),
     ],
@@ -222,3 +225,14 @@ def test_half_a_character_is_refused_where_texts_enter(make, where):
     """It ended in errors of pyarrow and of tokenizers about UTF-8 and types."""
     with pytest.raises(DataError, match=rf"{where} holds half a character, '.ud800' at position 2, a lone surrogate"):
         make("a \ud800 b")
+
+
+def test_half_a_character_costs_its_own_row_only():
+    """It ended the prediction of all rows."""
+    read = texts_from_arrays(["a good film", "a \ud800 b", "a bad film"])
+    assert read.rows.status[::2] == ["ok", "ok"]
+    assert read.rows.status[1] == "text: holds half a character, '\\ud800' at position 2, a lone surrogate"
+    molecules = molecules_from_arrays(["C\ud800", "CC"], with_descriptors=False)
+    assert molecules.rows.status[0].startswith("smiles: holds half a character")
+    assert molecules.rows.status[1] == "ok"
+    assert molecules.rows.rejected[0].value == "C\\ud800"

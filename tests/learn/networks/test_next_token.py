@@ -158,6 +158,7 @@ def test_how_often_tokens_are_drawn(settings, kept, scores):
             {"top_p": 1.5},
             {"repetition_penalty": 0},
             {"num_tokens": -1},
+            {"num_tokens": 10**12},
         ),
         *({"temperature": math.nan}, {"top_p": math.nan}, {"repetition_penalty": math.inf}, {"seed": 2**64}),
     ],

@@ -1,5 +1,6 @@
 """Arrays as rows of molecules: the functions behind MoleculeClassifier and MoleculeRegressor."""
 
+from numbers import Real
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,7 +22,7 @@ from edgewise.learn.tasks.molecules.settings import PropertyRunSettings
 from edgewise.learn.tasks.molecules.task import TABLE, TASK
 
 if TYPE_CHECKING:
-    from pandas import DataFrame
+    from pandas import DataFrame, Series
 
 
 def training_data(job: PropertyRunSettings, inputs: Inputs, columns: TrainingColumns) -> MoleculeData:
@@ -46,7 +47,8 @@ def training_data(job: PropertyRunSettings, inputs: Inputs, columns: TrainingCol
 
 def prediction_data(trained: FittedMolecules, inputs: Inputs) -> MoleculeData:
     """The molecules, to predict; a row that cannot be read stays, marked as unusable."""
-    smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"))
+    num_smiles = len(trained.columns.smiles_columns)
+    smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"), num_smiles)
     molecules = molecules_from_arrays(
         smiles,
         None,
@@ -56,7 +58,7 @@ def prediction_data(trained: FittedMolecules, inputs: Inputs) -> MoleculeData:
         missing=trained.columns.missing,
     )
     for role, count, expected in (
-        ("SMILES", molecules.graph_of_row.shape[1], len(trained.columns.smiles_columns)),
+        ("SMILES", molecules.graph_of_row.shape[1], num_smiles),
         ("conditions", molecules.conditions.shape[1], len(trained.columns.descriptors_columns)),
     ):
         if count != expected:
@@ -84,7 +86,9 @@ def explain(
     item = one_row("item", item, names_of(estimator, "X"), trained.columns.inputs)
     names = names_of(estimator, "conditions")
     conditions = one_row("conditions", extra_inputs["conditions"], names, trained.columns.descriptors_columns)
-    smiles, conditions = smiles_and_conditions([item] if isinstance(item, str) else item, conditions)
+    smiles, conditions = smiles_and_conditions(
+        [item] if isinstance(item, str) else item, conditions, len(trained.columns.smiles_columns)
+    )
     if len(smiles) != 1:
         raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
 
@@ -95,9 +99,16 @@ def explain(
     return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
 
 
-def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tuple[Values, Values | None]:
+def smiles_and_conditions(
+    X: "RowsLike | DataFrame", conditions: object, num_smiles: int | None = None
+) -> tuple[Values, Values | None]:
     """SMILES and conditions; a DataFrame holds both, its text columns and its numbers, of which True is 1. They stay
     DataFrames, so that messages call columns by their names.
+
+    Args:
+        X: The rows.
+        conditions: Their conditions, where X does not hold them.
+        num_smiles: The columns of SMILES of a trained model: of more columns, those without any cell are numbers.
 
     Raises:
         DataError: X is a single string or has no text column, or conditions are given twice.
@@ -106,8 +117,12 @@ def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tupl
     if not hasattr(X, "select_dtypes"):
         return (X.tolist() if hasattr(X, "tolist") else list(X)), conditions
     frame: DataFrame = X
-    numbers = frame.select_dtypes(["number", "bool"])
-    texts = frame[[name for name in frame.columns if name not in numbers.columns]]
+    text_names = [name for name in frame.columns if not _holds_numbers(frame[name])]
+    if num_smiles is not None and len(text_names) > num_smiles:
+        text_names = [name for name in text_names if frame[name].notna().any()]
+    texts = frame[text_names]
+    # A column that has True beside None is one of objects: pandas makes numbers of it only by its items.
+    numbers = frame.drop(columns=text_names).apply(lambda column: column.astype("Float64"))
     if not texts.shape[1]:
         raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, frame.columns))}.")
     if numbers.shape[1] and conditions is not None:
@@ -115,3 +130,11 @@ def smiles_and_conditions(X: "RowsLike | DataFrame", conditions: object) -> tupl
     if numbers.shape[1]:
         conditions = numbers.apply(lambda column: column.to_numpy(dtype=np.float64, na_value=np.nan))
     return texts, conditions
+
+
+def _holds_numbers(column: "Series") -> bool:
+    """Whether a column of a DataFrame holds numbers, or True and False, by its type or by all that is not missing."""
+    if column.dtype.kind in "biuf":
+        return True
+    cells = column.dropna()
+    return column.dtype == object and len(cells) > 0 and all(isinstance(cell, Real | np.bool_) for cell in cells)

@@ -18,6 +18,9 @@ from edgewise.learn.settings import (
     setting,
 )
 
+MAX_TOKENS = 2**20
+"""Tokens that may be written at once: a mistyped number beyond it would be written without end."""
+
 
 @dataclass(frozen=True)
 class TransformerSettings:
@@ -107,7 +110,7 @@ CONFIGURATIONS: dict[str, TransformerSettings] = {
 class SamplingSettings:
     """How the next token is drawn from its probabilities."""
 
-    num_tokens: int = setting(200, at_least=0, aliases=("max-new-tokens",))
+    num_tokens: int = setting(200, at_least=0, at_most=MAX_TOKENS, aliases=("max-new-tokens",))
     """Tokens to write, at most."""
     temperature: float = setting(1.0, at_least=0)
     """Scores are divided by it: 0 takes the likeliest token, 1 samples as the model predicts, inf draws all alike."""

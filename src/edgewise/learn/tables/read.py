@@ -1,14 +1,14 @@
 """A file of rows and columns as strings: CSV, TSV (also gzipped), Excel and Parquet."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
 from jaxtyping import Int64
 
-from edgewise.errors import DataError, plural, refuse_half_characters
+from edgewise.errors import DataError, half_character, plural
 from edgewise.learn.progress import stage
 from edgewise.learn.tables.cell import NUMBER_KINDS, as_text, to_text_arrow
 from edgewise.learn.tables.commas import check_points, with_points
@@ -56,6 +56,8 @@ class Cells:
     """What the rows are called as a whole; None names the files."""
     written: pd.DataFrame | None = None
     """The cells as written in the file, where they differ from `frame`: numbers with a decimal comma."""
+    unreadable: Mapping[int, tuple[str, str, str]] = field(default_factory=dict)
+    """Column, cell and reason of rows with a text that no table can hold; it is empty in `frame`."""
 
     @property
     def as_written(self) -> pd.DataFrame:
@@ -317,6 +319,7 @@ def cells_from_arrays(
     """
     frame: dict[str, Column] = {}
     columns_of: dict[str, tuple[str, ...]] = {}
+    unreadable: dict[int, tuple[str, str, str]] = {}
     for name, values in arrays.items():
         array = np.asarray(values) if hasattr(values, "dtype") or hasattr(values, "dtypes") else np.zeros(0, object)
         if array.dtype.kind not in NUMBER_KINDS:
@@ -329,17 +332,22 @@ def cells_from_arrays(
         columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"})
         cells_of = [array] if array.ndim == 1 else array.T
         columns = zip(columns_of[name], cells_of, strict=True)
-        frame |= {column: _cells_of(cells, is_number=name in numbers) for column, cells in columns}
+        for column, cells in columns:
+            frame[column] = _cells_of(cells, column, unreadable, is_number=name in numbers)
 
     num_rows = len(next(iter(frame.values()), ()))
     if num_rows == 0:
         raise DataError(f"{next(iter(arrays))} is empty, expected at least one row.")
     file_of_row = np.zeros(num_rows, dtype=np.int64)
-    return Cells(ARRAYS, file_of_row, pd.DataFrame(frame), np.arange(1, num_rows + 1)), columns_of
+    lines = np.arange(1, num_rows + 1)
+    return Cells(ARRAYS, file_of_row, pd.DataFrame(frame), lines, unreadable=unreadable), columns_of
 
 
-def _cells_of(values: np.ndarray, *, is_number: bool) -> Column:
-    """A column as numbers where all of it is, None being missing, else as texts; of numbers True is 1 and False 0."""
+def _cells_of(
+    values: np.ndarray, column: str, unreadable: dict[int, tuple[str, str, str]], *, is_number: bool
+) -> Column:
+    """A column as numbers where all of it is, None being missing, else as texts; of numbers True is 1 and False 0.
+    Rows with a text that no table can hold are added to `unreadable`."""
     if is_number and values.dtype == object:
         cells = [float(cell) if isinstance(cell, bool | np.bool_) else cell for cell in values]
         values = np.array(cells, dtype=object)
@@ -353,8 +361,10 @@ def _cells_of(values: np.ndarray, *, is_number: bool) -> Column:
         return pd.Series(texts, dtype=str)
     except UnicodeEncodeError:
         for row, text in enumerate(texts):
-            refuse_half_characters(f"{ARRAYS[0]}, row {row}", text)
-        raise
+            if reason := half_character(text):
+                unreadable.setdefault(row, (column, ascii(text)[1:-1], reason))
+                texts[row] = ""
+        return pd.Series(texts, dtype=str)
 
 
 def _names_of_columns(name: str, values: Values, array: np.ndarray, reserved: set[str]) -> tuple[str, ...]:

@@ -228,6 +228,7 @@ def checked_rows(
         DataError: No row can be used; or one cannot, and `strict`.
     """
     supervision = (*columns.target_columns, columns.weight_column)
+    problems.first.update(cells.unreadable)  # before the empty cell that stands there instead
     unread = [row for row, (column, _, _) in problems.first.items() if column not in supervision]
     target_problems = problems if need_targets else Problems()
     notes: list[str] = []

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Union
 
 from edgewise.errors import DataError, RunFolderError, SettingError, plural
-from edgewise.learn.files import JsonObject
+from edgewise.learn.files import JsonObject, parse_json
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -166,7 +166,7 @@ def _dataclass(kind: type, value: object, field_path: str) -> object:
     annotations = _annotations(kind)
     if isinstance(value, str):  # some files hold a scaler as a line of JSON
         try:
-            value = json.loads(value)
+            value = parse_json(value)
         except (ValueError, RecursionError) as error:
             raise DataError(f"{field_path}: it is not JSON ({error}).") from error
 

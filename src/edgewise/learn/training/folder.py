@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Self
 import tomli_w
 
 from edgewise.errors import EdgewiseError, RunFolderError
-from edgewise.learn.files import JsonObject, atomic_write, remove_parts, write_bytes
+from edgewise.learn.files import JsonObject, atomic_write, parse_json, remove_parts, write_bytes
 from edgewise.learn.training import claim
 
 if TYPE_CHECKING:
@@ -361,7 +361,7 @@ def read_toml(path: str | os.PathLike[str]) -> JsonObject:
 def read_json(path: Path) -> object:
     """The content of a JSON file; raises RunFolderError that names the file where it cannot be read."""
     try:
-        return json.loads(path.read_bytes())
+        return parse_json(path.read_bytes())
     except FileNotFoundError:
         raise RunFolderError(f"{path} does not exist.") from None
     except (ValueError, RecursionError) as error:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, SettingError
-from edgewise.learn.readers.texts.tags import chunks_of, read_tagged, sentences_from_lists
+from edgewise.learn.readers.texts.tags import WrittenSentence, chunks_of, read_tagged, sentences_from_lists
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 
 CONLL = """-DOCSTART- -X- O O
@@ -213,3 +213,23 @@ def test_pieces_are_about_equally_long():
     words = [f"w{number}" for number in range(21)]
     tokenizer = Tokenizer.fit([" ".join(words)], "words")
     assert [len(piece.numbers) for piece in chunks_of(words, tokenizer, 10)] == [7, 7, 7]
+
+
+def test_a_key_that_stands_twice_in_an_object_is_refused(tmp_path):
+    """Python took the last one without a word."""
+    path = write(
+        tmp_path / "a.jsonl", '{"tokens": ["a"], "tags": ["O"]}\n{"tokens": ["a"], "tags": ["X"], "tags": ["O"]}\n'
+    )
+    with pytest.raises(DataError, match=r"line 2: not JSON .the key 'tags' stands twice in one object."):
+        read_tagged([path])
+
+
+def test_an_empty_word_gets_no_tag(tmp_path):
+    path = write(
+        tmp_path / "a.jsonl", lines({"tokens": ["a", ""], "tags": ["O", "X"]}, {"tokens": ["a"], "tags": ["O"]})
+    )
+    assert read_tagged([path]).status == ["tokens: word 2 is empty", "ok"]
+    with pytest.raises(DataError, match="sentence 1: tokens: word 1 is empty"):
+        sentences_from_lists([["a"], [""]])
+    with pytest.raises(DataError, match="word 2 is empty; leave it out"):
+        WrittenSentence.of(["a", ""])

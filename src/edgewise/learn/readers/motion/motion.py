@@ -12,7 +12,7 @@ from jaxtyping import Float, Float32, Float64, Int64
 
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.batches.bodies import BodyBatch
-from edgewise.learn.files import JsonObject
+from edgewise.learn.files import JsonObject, parse_json
 from edgewise.learn.readers.motion.dynamics import Trajectories, differences
 from edgewise.learn.tables.arrays import read_arrays, require_kind
 from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE, too_large
@@ -268,7 +268,7 @@ def _object(path: str, arrays: Mapping[str, np.ndarray], name: str) -> JsonObjec
     if name not in arrays:
         return {}
     try:
-        content: object = json.loads(str(arrays[name]))
+        content: object = parse_json(str(arrays[name]))
     except (ValueError, RecursionError) as error:
         raise DataError(f"{path}: {name} is not JSON: {error}") from error
     return {str(key): value for key, value in content.items()} if isinstance(content, dict) else {}

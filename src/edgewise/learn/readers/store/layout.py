@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from edgewise.errors import DataError
-from edgewise.learn.files import JsonObject, write_bytes
+from edgewise.learn.files import JsonObject, parse_json, write_bytes
 from edgewise.learn.progress import counted
 
 MANIFEST, STATE = "store.json", "prepare.json"
@@ -307,7 +307,7 @@ def read_manifest(folder: Path) -> Manifest:
     """The list of the files of a finished store; raises DataError where there is none that can be read."""
     path = folder / MANIFEST
     try:
-        content: Manifest = json.loads(path.read_bytes())
+        content: Manifest = parse_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         if (folder / STATE).is_file():
             raise DataError(

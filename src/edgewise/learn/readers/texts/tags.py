@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Int64
 
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text, refuse_table
-from edgewise.learn.files import JsonObject
+from edgewise.learn.files import JsonObject, parse_json
 from edgewise.learn.readers.texts.pairs import FileRows
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.cell import OK, Rejection
@@ -178,8 +178,10 @@ class WrittenSentence:
             words = list(sentence)
             starts = np.cumsum([0, *(len(word) + 1 for word in words[:-1])])
 
-        if not "".join(words):
+        if not words:
             raise DataError("the sentence is empty, expected words.")
+        if "" in words:
+            raise DataError(f"word {words.index('') + 1} is empty; leave it out.")
         return cls(text, words, starts)
 
     def names(self) -> list[str]:
@@ -244,7 +246,7 @@ def _from_objects(path: str, names: tuple[str, str], need_tags: bool) -> Iterato
         if not content.strip():
             continue
         try:
-            row = json.loads(content)
+            row = parse_json(content)
         except (ValueError, RecursionError) as error:
             reason = f"{error.msg}, character {error.colno}" if isinstance(error, json.JSONDecodeError) else error
             raise DataError(f"{path}, line {line}: not JSON ({reason}); expected one object a line.") from error
@@ -273,6 +275,8 @@ def _from_row(line: int, row: object, names: tuple[str, str], need_tags: bool) -
         problem = (line, names[1], _shown(tags), f"the tag of word {tags.index('') + 1} is empty")
     elif need_tags and not words:
         problem = (line, names[0], "", "the sentence is empty")
+    elif "" in words:
+        problem = (line, names[0], _shown(words), f"word {words.index('') + 1} is empty")
     elif any("\ud800" <= sign <= "\udfff" for word in (*words, *tags) for sign in word):
         problem = (line, names[0], _shown(words), "half of a surrogate pair, which is not a character")
 

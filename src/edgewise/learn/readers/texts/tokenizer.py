@@ -1,6 +1,5 @@
 """Texts as numbers: characters, words or byte pairs, each with the place in the text that it came from."""
 
-import json
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from jaxtyping import Bool, Int64
 
 from edgewise.choices import TOKEN_KINDS, TokenKind
 from edgewise.errors import DataError, MissingExtraError, SettingError, refuse_half_characters
+from edgewise.learn.files import parse_json
 from edgewise.learn.readers.texts.accents import composing, is_joined, with_accents, without_composing
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.decode import read_decoded
@@ -339,7 +339,7 @@ class Tokenizer:
             DataError: it is something else.
         """
         try:
-            content_of_file = json.loads(content)
+            content_of_file = parse_json(content)
         except (ValueError, RecursionError) as error:
             raise DataError(f"the tokenizer cannot be read: {error}") from error
 
