@@ -79,3 +79,21 @@ def test_checkpoints_that_do_not_fit(theirs):
         model_of(config, state | {"extra": torch.zeros(1)})
     with pytest.raises(DataError, match="does not fit"):
         model_of(config | {"n_positions": 25}, state)
+
+
+def test_weights_that_are_no_weights(theirs):
+    """An output of its own was dropped, whole numbers were read as weights, NaN was converted."""
+    config, state = theirs.config.to_dict(), theirs.state_dict()
+    with pytest.raises(DataError, match=r"lm_head\.weight differs from wte\.weight; only tied outputs"):
+        model_of(config, state | {"lm_head.weight": torch.ones(50, 16)})
+    name = "transformer.h.0.mlp.c_fc.weight"
+    with pytest.raises(DataError, match=r"h\.0\.mlp\.c_fc\.weight is int8, expected float; quantized"):
+        model_of(config, state | {name: state[name].to(torch.int8)})
+    with pytest.raises(DataError, match=r"h\.0\.mlp\.c_fc\.weight holds NaN or infinity"):
+        model_of(config, state | {name: state[name] * torch.nan})
+
+
+def test_a_file_that_keeps_the_output_of_two_tied_tensors(theirs, ours):
+    state = dict(theirs.state_dict())
+    del state["transformer.wte.weight"]
+    assert torch.equal(model_of(theirs.config.to_dict(), state).embedding.weight, ours.embedding.weight)

@@ -6,7 +6,6 @@ there; the parts that `LEFT_OUT` names are not in our model.
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
 from edgewise.errors import DataError
@@ -40,7 +39,7 @@ LAYERS = {
 HEAD = "cls.predictions."
 HEAD_LAYERS = {f"{HEAD}transform.dense": "head.dense", f"{HEAD}transform.LayerNorm": "head.norm"}
 TIED = {f"{HEAD}decoder.weight": "embeddings.word_embeddings.weight", f"{HEAD}decoder.bias": f"{HEAD}bias"}
-"""Tensors that repeat another."""
+"""Tensors that repeat another, and which; some checkpoints have the bias of the decoder alone."""
 LEFT_OUT = {
     "pooler.": "the pooler",
     "cls.seq_relationship.": "the head that predicts whether two texts follow each other",
@@ -97,7 +96,7 @@ def model_of(config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> tup
     read = Tensors({name: tensor for name, tensor in by_name.items() if not name.startswith(tuple(left_out))})
     has_head = any(name.startswith(HEAD) for name in read.left)
     if has_head:
-        _drop_tied_copies(read)
+        read.drop_copies(TIED)
 
     names = _our_names(settings.num_layers, has_head)
     state = {our_name: read.take(hf_name) for hf_name, our_name in names.items()}
@@ -157,14 +156,3 @@ def _current_name(name: str) -> str:
     for old, new in (("LayerNorm.gamma", "LayerNorm.weight"), ("LayerNorm.beta", "LayerNorm.bias")):
         name = name.replace(old, new)
     return name
-
-
-def _drop_tied_copies(read: Tensors) -> None:
-    """Drops the tensors that are copies of others; raises DataError where one differs."""
-    for copy, original in TIED.items():
-        if copy not in read.left:
-            continue
-        if original not in read.left and copy.endswith(".bias"):  # some checkpoints have the bias of the decoder alone
-            read.left[original] = read.left.pop(copy)
-        elif original in read.left and not torch.equal(read.left.pop(copy), read.left[original]):
-            raise DataError(f"model.safetensors: {copy} differs from {original}; only tied outputs can be converted.")

@@ -76,11 +76,34 @@ class Tensors:
     def __init__(self, tensors: Mapping[str, Tensor]):
         self.left = dict(tensors)
 
+    def drop_copies(self, originals: Mapping[str, str]) -> None:
+        """Drops tensors that repeat another one, whose name `originals` has; where that is missing the copy is it.
+
+        Raises:
+            DataError: A copy differs: the checkpoint's inputs and outputs are not tied.
+        """
+        for copy, original in originals.items():
+            if copy not in self.left:
+                continue
+            tensor = self.left.pop(copy)
+            if not torch.equal(self.left.setdefault(original, tensor), tensor):
+                raise DataError(
+                    f"model.safetensors: {copy} differs from {original}; only tied outputs can be converted."
+                )
+
     def take(self, name: str) -> Tensor:
-        """A tensor by its name; raises DataError where there is none."""
+        """A tensor by its name; raises DataError where there is none, or its numbers are no weights."""
         if name not in self.left:
             raise DataError(f"model.safetensors: no tensor {name!r}.")
-        return self.left.pop(name).float()
+        tensor = self.left.pop(name)
+        if not tensor.is_floating_point():
+            kind = str(tensor.dtype).removeprefix("torch.")
+            raise DataError(
+                f"model.safetensors: {name} is {kind}, expected float; quantized weights cannot be converted."
+            )
+        if not tensor.isfinite().all():
+            raise DataError(f"model.safetensors: {name} holds NaN or infinity.")
+        return tensor.float()
 
     def check_all_taken(self, model_name: str) -> None:
         """Raise DataError where a tensor is left over."""

@@ -65,8 +65,9 @@ def model_of(config: Mapping[str, object], tensors: Mapping[str, Tensor]) -> Nex
     """
     settings = settings_of(config)
     named = {name.removeprefix("transformer."): tensor for name, tensor in tensors.items()}
-    others = (".attn.bias", ".attn.masked_bias", "lm_head.weight")  # masks; the tied output
-    read = Tensors({name: tensor for name, tensor in named.items() if not name.endswith(others)})
+    masks = (".attn.bias", ".attn.masked_bias")
+    read = Tensors({name: tensor for name, tensor in named.items() if not name.endswith(masks)})
+    read.drop_copies({"lm_head.weight": "wte.weight"})
     state = {name: _turned(other, read.take(other)) for other, name in _names(settings.num_layers).items()}
     read.check_all_taken("GPT-2")
 

@@ -7,17 +7,18 @@ from typing import TypeAlias
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from safetensors.torch import save as to_safetensors
+from torch import Tensor
 
 from edgewise.errors import DataError, RunFolderError
 from edgewise.learn.files import write_bytes
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.pretrained import bert, gpt2
-from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.language import task as language
 from edgewise.learn.tasks.language.task import LanguageEncoder, NextToken
 from edgewise.learn.tasks.masked import task as masked
 from edgewise.learn.tasks.masked.task import HiddenTokens, MaskedEncoder
-from edgewise.learn.training.folder import RunFolder, read_json
+from edgewise.learn.tasks.tokenizer_files import read_part, read_tokenizer
+from edgewise.learn.training.folder import RunFolder
 
 Trained: TypeAlias = Fitted[LanguageEncoder, NextToken] | Fitted[MaskedEncoder, HiddenTokens]
 MODEL_TYPES = ("gpt2", "bert")
@@ -31,19 +32,13 @@ def from_checkpoint(folder: Path) -> Trained:
     Raises:
         DataError: a file is missing or damaged, or the configuration is of a model that ours cannot be.
     """
-    weights, config = folder / "model.safetensors", _json(folder / "config.json")
+    config = read_part(folder / "config.json")
     model_type = config.get("model_type") if isinstance(config, dict) else None
     if not isinstance(config, dict) or model_type not in MODEL_TYPES:
         raise DataError(
             f"{folder}: config.json: model_type is {model_type!r}; only {', '.join(MODEL_TYPES)} can be converted."
         )
-    if not weights.is_file():
-        raise DataError(f"{folder}: no model.safetensors; weights in other files (.bin) must be saved as safetensors.")
-    try:
-        tensors = load_file(weights)
-    except SafetensorError as error:
-        raise DataError(f"{weights}: not a safetensors file ({error}).") from error
-    tokenizer = _tokenizer(folder)
+    tensors, tokenizer = _tensors(folder), read_tokenizer(folder, model_type)
     trained: Trained
     if model_type == "bert":
         bert_network, left_out = bert.model_of(config, tensors)
@@ -60,33 +55,28 @@ def from_checkpoint(folder: Path) -> Trained:
     return trained
 
 
-def _json(path: Path) -> object:
-    try:
-        return read_json(path)
-    except RunFolderError as error:
-        raise DataError(str(error)) from error
+def _tensors(folder: Path) -> dict[str, Tensor]:
+    """The tensors of a checkpoint, in one file or in several with an index."""
+    path, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
+    paths = [path]
+    if not path.is_file() and index.is_file():
+        content = read_part(index)
+        files = content.get("weight_map") if isinstance(content, dict) else None
+        if not isinstance(files, dict) or not all(isinstance(name, str) for name in files.values()):
+            raise DataError(f"{index}: weight_map is missing, which names the file of each tensor.")
+        paths = [folder / Path(name).name for name in sorted(set(files.values()))]
 
-
-def _tokenizer(folder: Path) -> Tokenizer:
-    """The tokenizer of a checkpoint, from those of its files that are there."""
-    tokenizer_file, vocabulary, merges, pieces = (
-        folder / name for name in ("tokenizer.json", "vocab.json", "merges.txt", "vocab.txt")
-    )
-    if tokenizer_file.is_file():
+    tensors: dict[str, Tensor] = {}
+    for path in paths:
+        if not path.is_file():
+            raise DataError(
+                f"{folder}: no {path.name}; weights of another format (.bin, .h5) must be saved as safetensors."
+            )
         try:
-            return Tokenizer.from_json(tokenizer_file.read_text("utf-8"))
-        except (DataError, ValueError) as error:
-            raise DataError(f"{tokenizer_file} cannot be read: {error}") from error
-    if vocabulary.is_file() and merges.is_file():
-        return Tokenizer.from_pairs(str(vocabulary), str(merges))
-    if pieces.is_file():
-        path = folder / "tokenizer_config.json"
-        config = _json(path) if path.is_file() else {}
-        choices = config if isinstance(config, dict) else {}
-        return Tokenizer.from_word_pieces(
-            str(pieces), lowercase=choices.get("do_lower_case", True), strip_accents=choices.get("strip_accents")
-        )
-    raise DataError(f"{folder}: no tokenizer.json, and no vocab.json with merges.txt, and no vocab.txt.")
+            tensors |= load_file(path)
+        except SafetensorError as error:
+            raise DataError(f"{path}: not a safetensors file ({error}).") from error
+    return tensors
 
 
 def from_run(folder: RunFolder) -> Trained:

@@ -25,7 +25,7 @@ except ImportError as error:
 
 UNKNOWN, END, MASK = "<unk>", "<end>", "<mask>"
 """The tokens for unknown characters or words, for the end of a text, and for a masked token."""
-END_OF_GPT2 = "<|endoftext|>"
+END_OF_GPT2, END_OF_SENTENCE = "<|endoftext|>", "</s>"
 UNKNOWN_OF_BERT, BEGIN_OF_BERT, END_OF_BERT = "[UNK]", "[CLS]", "[SEP]"
 MASK_OF_BERT, PADDING_OF_BERT = "[MASK]", "[PAD]"
 SIGNS = {" ": "␣", "\t": "⇥", "\n": "⏎"}
@@ -104,7 +104,7 @@ class Tokenizer:
         """What the vocabulary lacks; None where it lacks nothing."""
         self.begin = self._first(BEGIN_OF_BERT)
         """The token before a text; None without one."""
-        self.end = self._first(END, END_OF_GPT2, END_OF_BERT)
+        self.end = self._first(END, END_OF_GPT2, END_OF_BERT, END_OF_SENTENCE)
         """The token at the end of a text; None without one."""
         self.mask = self._first(MASK, MASK_OF_BERT)
         """The token for a masked one; None without one."""
