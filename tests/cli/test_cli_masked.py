@@ -143,7 +143,7 @@ def test_cells_of_a_table(edgewise, tmp_path):
     code, out, err = edgewise("train", table, "--text-columns", "title", "text", *QUICK, "-o", run)
     assert (code, err) == (0, "")
     assert "58 texts, 2 empty cells rejected" in out
-    assert "the first in line 30: title: the text is empty" in out
+    assert f"the first in {table}, line 30: title: the text is empty" in out
     assert "1 text is longer than --context 16 and read in pieces of that length" in out
     listed = read_csv(run / "rejected.csv")
     assert [(row["line"], row["column"], row["reason"]) for row in listed] == [

@@ -99,7 +99,7 @@ def test_a_run_leaves_everything_it_promises(files, edgewise, tmp_path):
     code, out, err = edgewise("train", data, *QUICK, "-o", run)
     assert (code, err) == (0, "")
     assert "41 sentences, 1 rejected" in out
-    assert "the first in line 41: tags: no key 'tags'" in out
+    assert f"the first in {data}, line 41: tags: no key 'tags'" in out
     metrics = json.loads((run / "metrics.json").read_text())
     assert metrics["rows"] == {"train": 32, "val": 4, "test": 4, "rejected": 1}
     assert metrics["validation"].keys() == metrics["test"].keys() == metrics["baselines"]["usual_tags"]["test"].keys()

@@ -84,7 +84,7 @@ def split_line(counts: Mapping[str, int], row_noun: str, plural_noun: str | None
 def first_rejected(rejected: "Sequence[Rejection]", folder: RunFolder) -> list[str]:
     """Where the first cell stands that cannot be used, and where all are listed; nothing where all can."""
     return [
-        f"  the first in line {rejection.line}: {rejection.column}: {rejection.reason} "
+        f"  the first in {rejection.file}, line {rejection.line}: {rejection.column}: {rejection.reason} "
         f"(all in {folder.path / 'rejected.csv'})"
         for rejection in rejected[:1]
     ]
