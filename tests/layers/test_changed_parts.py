@@ -9,7 +9,7 @@ from torch import nn
 from torch.nn.utils import parametrizations, parametrize, prune, weight_norm
 
 import edgewise.layers as L
-from edgewise import Causal, ShapeError
+from edgewise import Causal, Mask, ShapeError
 from edgewise.layers import MultiHeadAttention, RotaryPosition
 from edgewise.layers.cache import LayerCache
 from edgewise.layers.dropout import FeedForward
@@ -207,6 +207,25 @@ def test_angles_follow_the_settings_of_now_and_are_not_saved(tmp_path):
     wanted = RotaryPosition(4, base=500.0).turned(nodes, positions)
     torch.testing.assert_close(position.turned(nodes, positions), wanted)
     assert pickle.loads(pickle.dumps(position)).kept is None
+
+
+def test_a_call_that_fails_leaves_the_cache_as_it_was():
+    """The nodes of a call with a wrong mask stayed, and all later calls saw them."""
+    layer, nodes = MultiHeadAttention(8, 2, position=RotaryPosition(4)), torch.randn(2, 5, 8)
+    cache = LayerCache()
+    layer(nodes[:, :3], neighborhood=Causal(), cache=cache)
+    with pytest.raises(ShapeError, match="axis 'key' is 4 in key but 3 in Mask"):
+        layer(nodes[:, 3:4], neighborhood=Mask(torch.ones(1, 3, dtype=torch.bool)), cache=cache)
+    found = layer(nodes[:, 3:], neighborhood=Causal(), cache=cache)
+    torch.testing.assert_close(found, layer(nodes, neighborhood=Causal())[:, 3:])
+
+
+def test_a_fixed_cache_belongs_to_one_source():
+    """A source of other length was replaced by the first one."""
+    layer, cache = MultiHeadAttention(8, 2), LayerCache(is_fixed=True)
+    layer(torch.randn(2, 1, 8), torch.randn(2, 4, 8), cache=cache)
+    with pytest.raises(ShapeError, match="the fixed cache stores 4 keys, but key has 7; take a new cache"):
+        layer(torch.randn(2, 1, 8), torch.randn(2, 7, 8), cache=cache)
 
 
 def test_a_cache_belongs_to_one_batch():

@@ -1,6 +1,7 @@
 """Multi-head attention, for sequences and graphs alike."""
 
 import math
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -190,6 +191,11 @@ class MultiHeadAttention(nn.Module):
 
         neighborhood = over_heads("MultiHeadAttention", neighborhood, batch_shapes, self.head_shape)
         if cache is not None and cache.is_full and cache.keys is not None and cache.values is not None:
+            if num_keys != cache.length:
+                raise ShapeError(
+                    f"MultiHeadAttention: the fixed cache stores {plural(cache.length, 'key')}, but key has {num_keys}"
+                    "; take a new cache for another source."
+                )
             queries = _split(self.query(query), self.head_shape)
             no_parts = (None, None, None)
             return self._attended(queries, cache.keys, cache.values, neighborhood, no_parts, trace)
@@ -208,13 +214,14 @@ class MultiHeadAttention(nn.Module):
         if self.position is not None and positions is not None and key_positions is not None:
             queries = self.position.turned(queries, self._over_heads(positions))
             keys = self.position.turned(keys, self._over_heads(key_positions))
-        if cache is not None and key_positions is not None:
-            keys, values, key_positions = cache.append(keys, values, key_positions)
-        if self.position is not None and positions is not None and key_positions is not None:
-            position_parts = self._position_parts(self.position, neighborhood, positions, key_positions)
-            parts = tuple(_sum(part, other) for part, other in zip(parts, position_parts))
+        with nullcontext() if cache is None else cache.unchanged_by_errors():
+            if cache is not None and key_positions is not None:
+                keys, values, key_positions = cache.append(keys, values, key_positions)
+            if self.position is not None and positions is not None and key_positions is not None:
+                position_parts = self._position_parts(self.position, neighborhood, positions, key_positions)
+                parts = tuple(_sum(part, other) for part, other in zip(parts, position_parts))
 
-        return self._attended(queries, keys, values, neighborhood, parts, trace, edge_rows)
+            return self._attended(queries, keys, values, neighborhood, parts, trace, edge_rows)
 
     def _attended(
         self,

@@ -1,5 +1,7 @@
 """The key-value cache of a decoder: a step then costs one node, not all nodes so far."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import torch
@@ -63,6 +65,17 @@ class LayerCache:
             self.values[..., : self.length, :],
             self.positions[..., : self.length],
         )
+
+    @contextmanager
+    def unchanged_by_errors(self) -> Iterator[None]:
+        """Within it, an error leaves the cache as it was, so that the call can be made again."""
+        before, is_done = vars(self).copy(), False  # buffers are written behind their length alone
+        try:
+            yield
+            is_done = True
+        finally:
+            if not is_done:
+                vars(self).update(before)
 
     @property
     def is_full(self) -> bool:
