@@ -26,7 +26,7 @@ from edgewise.learn.estimators.rows import (
 from edgewise.learn.estimators.state import Estimator, Names, device_of, load, warn
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Prediction
-from edgewise.learn.readers.graphs.types import UNLEARNED
+from edgewise.learn.readers.graphs.types import UNTRAINED_END
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.read import ARRAYS
 from edgewise.learn.tables.rows import Data
@@ -116,7 +116,7 @@ def warn_of_unread(
     if not is_unread.any():
         return
     # Types of nodes that the model does not predict stand among the others in every graph.
-    is_unread = is_unread & np.array([not status.endswith(UNLEARNED) for status in statuses])
+    is_unread = is_unread & np.array([not status.endswith(UNTRAINED_END) for status in statuses])
     if is_unread.any():
         row = int(is_unread.argmax())
         reason = f"{row_name(X, row)}: {statuses[row]}; status_of says why of each"

@@ -252,7 +252,7 @@ def test_types_in_one_file(tmp_path):
         ({"edge_type": np.array([0])}, "edge_type has 1 row, but there are 2 edges"),
         (
             {"node_type": np.array([0, 0, 0])},
-            r"x\[0, 1\] is NaN, but other nodes of its type \(0\) have a number there",
+            r"x\[0, 1\] is NaN, but nodes of its type \(0\) have a number in this column",
         ),
         ({"node_type": None}, r"x\[0, 1\] is not a finite number"),
         ({"x": np.array([[1.0, np.inf], [1, 1], [1, 1]])}, r"x\[0, 1\] is not a finite number"),
@@ -277,8 +277,15 @@ def test_features_in_a_file_of_their_own(tmp_path):
     table = table_of(tmp_path, source={"features": str(tmp_path / "features.npz")})
     assert table.types.names.features == ((0,), (1,), (2, 3))
     np.savez(tmp_path / "features.npz", x=np.where(np.arange(6)[:, None] == 3, np.nan, x))
-    with pytest.raises(DataError, match=r"features.npz: x\[3, 1\] is NaN, but other nodes of its type \(paper\)"):
+    with pytest.raises(DataError, match=r"features.npz: x\[3, 1\] is NaN, but nodes of its type \(paper\)"):
         table_of(tmp_path, source={"features": str(tmp_path / "features.npz")})
+
+
+def test_a_model_says_which_columns_a_type_has(tmp_path):
+    """Here the whole type lacks the column, so that no other nodes have a number there."""
+    names, x = graph_of(tmp_path, GRAPH).types.names, np.full((3, 2), np.nan)
+    with pytest.raises(DataError, match=r"x\[0, 0\] is NaN, but nodes of its type \(0\) have a number in this column"):
+        graph_of(tmp_path, {**GRAPH, "x": x}, model_types=names)
 
 
 def test_arrays():

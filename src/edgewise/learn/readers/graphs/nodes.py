@@ -204,7 +204,7 @@ def nodes_from_arrays(
     node_types = None
     if types is not None or edges.types is not None or model_types is not None:
         node_types = NodeTypes.of(types, len(numbers), "the graph", model_types)
-        node_types = node_types.of_array("X", blank, features.shape[1], imputes=columns.imputes)
+        node_types = node_types.with_array("X", blank, features.shape[1], imputes=columns.imputes)
         features = node_types.with_missing(features, blank)
 
     node_names = tuple(map(str, numbers if names is None else names))
@@ -277,7 +277,7 @@ def _from_file(path: str, columns: Columns, source: GraphSource, options: ReadOp
     types = None
     if model_types is not None or graph.node_types is not None or graph.edges.types is not None:
         types = NodeTypes.of(graph.node_types, len(names), path, model_types)
-        types = types.of_array(f"{path}: x", graph.blank, graph.features.shape[1], imputes=columns.imputes)
+        types = types.with_array(f"{path}: x", graph.blank, graph.features.shape[1], imputes=columns.imputes)
         graph = replace(graph, features=types.with_missing(graph.features, graph.blank))
 
     if options.need_targets:
@@ -316,9 +316,9 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         if types is not None:
             numbers, words = columns.descriptors_columns, columns.category_columns
             check_columns_exist(cells, numbers)
-            types = types.of_cells(cells, numbers)
-            foreign, owning = types.foreign, types.owning_words(cells, words, categories, len(numbers))
-            foreign_words = ~owning[types.of_node]
+            types = types.with_columns_of(cells, numbers)
+            has_column = types.category_columns_of_types(cells, words, categories, len(numbers))
+            foreign, foreign_words = types.foreign, ~has_column[types.of_node]
         features, problems, categories = features_of_nodes(
             cells,
             columns,
@@ -328,7 +328,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
             may_be_empty=not options.finds_features,
             foreign_words=foreign_words,
         )
-        types = None if types is None else types.with_words(owning, categories)
+        types = None if types is None else types.with_categories(has_column, categories)
 
     edges = read_edges(
         no_edges(source) if options.allow_no_edges and source.edges == NONE else source.edges,
@@ -355,7 +355,7 @@ def _typed_features(path: str, cells: Cells, types: NodeTypes, *, imputes: bool)
         arrays["x"], blank = without_blanks(arrays["x"])
     features = features_of_arrays(path, arrays)
     require_rows(path, features, cells)
-    types = types.of_array(f"{path}: x", blank, features.shape[1], imputes=imputes)
+    types = types.with_array(f"{path}: x", blank, features.shape[1], imputes=imputes)
     return types.with_missing(features, blank), types
 
 

@@ -24,8 +24,8 @@ ONE_TYPE = "node"
 """The type of all nodes where only edges have types."""
 
 
-UNLEARNED = "had a target in training"
-"""The end of the status of a node whose type the model cannot predict."""
+UNTRAINED_END = "had a target in training"
+"""How the status of a node ends whose type the model cannot predict: `no author had a target in training`."""
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,16 @@ class TypeNames:
     predicted: tuple[str, ...] = ()
     """The types of nodes that had a target in training; empty before it."""
     degrees: tuple[str, ...] = ()
-    """The types of nodes of which nothing is known that varies: their last two features are the numbers of edges that
-    come and go."""
+    """The types of nodes without a feature that varies: their last two features are their in- and out-degree."""
 
     @property
     def num_added(self) -> int:
-        """Columns that are not given: the numbers of edges of some types."""
+        """Columns that are not in the data: 2 if degrees were appended, else 0."""
         return 2 if self.degrees else 0
 
     @property
     def num_given(self) -> int:
-        """Columns that are given, as far as a type has them as features."""
+        """Columns of the data, at least up to the last one that is a feature of a type."""
         return max((column + 1 for columns in self.features for column in columns), default=0) - self.num_added
 
 
@@ -77,7 +76,7 @@ class NodeTypes:
     """The type of each node, counted from 0."""
     model_types: TypeNames | None
     """The types that a model knows; None where the data defines them."""
-    owned: Bool[np.ndarray, " type column"] | None = None
+    has_feature: Bool[np.ndarray, " type column"] | None = None
     """Which columns are features of each type; None before they are read."""
 
     @classmethod
@@ -117,23 +116,23 @@ class NodeTypes:
                 )
         return cls(names, np.array([number_of[name] for name in labels.names], dtype=np.int64), model_types)
 
-    def of_cells(self, cells: Cells, columns: Sequence[str]) -> "NodeTypes":
-        """The same with features in columns of a table; a column that is empty for a whole type is not its feature."""
+    def with_columns_of(self, cells: Cells, columns: Sequence[str]) -> "NodeTypes":
+        """The same with features in columns of a table: those of a model, or those not empty for a whole type."""
         if self.model_types is not None:
-            return self._knowing(len(columns))
+            return self._with_model_features(len(columns))
         filled = np.array([~missing(cells.frame[column]) for column in columns], dtype=bool)
-        return self._owning(filled.reshape(len(columns), len(self.of_node)).T)
+        return self._with_data_features(filled.reshape(len(columns), len(self.of_node)).T)
 
-    def owning_words(
+    def category_columns_of_types(
         self, cells: Cells, columns: Sequence[str], categories: Categories | None, num_numbers: int
     ) -> Bool[np.ndarray, " type column"]:
-        """Which columns of words belong to which type: those that are not empty for all of it, or as a model knows.
+        """Which columns of categories are features of each type: those of a model, or those not empty for a whole type.
 
         Args:
             cells: the table of nodes.
-            columns: of words.
-            categories: the words of each that the model knows.
-            num_numbers: features before those of words.
+            columns: those of categories.
+            categories: the categories of each column that a model knows.
+            num_numbers: numeric features, which come before those of categories.
         """
         check_columns_exist(cells, tuple(columns))
         if self.model_types is None or categories is None:
@@ -143,67 +142,67 @@ class NodeTypes:
 
         ends = np.cumsum([num_numbers, *map(len, categories.values())])
         spans, features = list(pairwise(ends)), self.model_types.features
-        owning = [[any(first <= column < last for column in columns) for first, last in spans] for columns in features]
-        return np.array(owning, dtype=bool).reshape(len(self.names), len(columns))
+        has_column = [[any(first <= feature < last for feature in row) for first, last in spans] for row in features]
+        return np.array(has_column, dtype=bool).reshape(len(self.names), len(columns))
 
-    def with_words(self, owning: Bool[np.ndarray, " type column"], categories: Categories) -> "NodeTypes":
-        """The same with the features of words after the numeric ones.
+    def with_categories(self, has_column: Bool[np.ndarray, " type column"], categories: Categories) -> "NodeTypes":
+        """The same with the one-hot features of categories after the numeric ones.
 
         Args:
-            owning: which columns of words belong to which type.
-            categories: the words of each.
+            has_column: which columns of categories are features of which type.
+            categories: the categories of each column.
         """
-        assert self.owned is not None
-        widths = [len(words) for words in categories.values()]
-        return replace(self, owned=np.concatenate([self.owned, np.repeat(owning, widths, axis=1)], axis=1))
+        assert self.has_feature is not None
+        has_category = np.repeat(has_column, [len(column) for column in categories.values()], axis=1)
+        return replace(self, has_feature=np.concatenate([self.has_feature, has_category], axis=1))
 
-    def of_array(
+    def with_array(
         self, name: str, blank: Bool[np.ndarray, " node column"] | None, num_columns: int, *, imputes: bool = False
     ) -> "NodeTypes":
-        """The same with features in an array; a column that is NaN for a whole type is not its feature.
+        """The same with features in an array: those of a model, or those not NaN for a whole type.
 
         Args:
             name: the array, for messages.
-            blank: where it is NaN; None where it nowhere is.
-            num_columns: how many there are.
-            imputes: whether other NaN are missing numbers, for the scale to fill them.
+            blank: where it is NaN; None if nowhere.
+            num_columns: the number of columns.
+            imputes: whether NaN in a feature are left for the imputer.
 
         Raises:
-            DataError: a number is NaN where other nodes of the type have one.
+            DataError: a feature of the type of a node is NaN.
         """
         if blank is None:
             blank = np.zeros((len(self.of_node), num_columns), dtype=bool)
-        checked = self._owning(~blank) if self.model_types is None else self._knowing(num_columns)
-        if not imputes and (wrong := np.argwhere(blank & ~checked.foreign)).size:
+        types = self._with_data_features(~blank) if self.model_types is None else self._with_model_features(num_columns)
+        if not imputes and (wrong := np.argwhere(blank & ~types.foreign)).size:
             node, column = (int(index) for index in wrong[0])
             raise DataError(
-                f"{name}[{node}, {column}] is NaN, but other nodes of its type ({self.names[self.of_node[node]]}) have "
-                "a number there; fill it in."
+                f"{name}[{node}, {column}] is NaN, but nodes of its type ({self.names[self.of_node[node]]}) have a "
+                "number in this column; fill it in."
             )
 
-        return checked
+        return types
 
     def with_missing(self, features: NodeFeatures, blank: Bool[np.ndarray, " node column"] | None) -> NodeFeatures:
-        """The features with NaN where a number is missing that other nodes of the type have.
+        """The features with NaN where a feature of the type of a node is missing.
 
         Args:
-            features: 0 there.
-            blank: where the data has none; None where it has all.
+            features: 0 where the data is NaN.
+            blank: where the data is NaN; None if nowhere.
         """
-        if blank is None or not (missing := blank & ~self.foreign).any():
+        if blank is None or not (is_missing := blank & ~self.foreign).any():
             return features
-        return NodeFeatures.of(np.where(missing, np.nan, features.to_dense()))
+        return NodeFeatures.of(np.where(is_missing, np.nan, features.to_dense()))
 
     @property
     def foreign(self) -> Bool[np.ndarray, " node column"]:
         """Where a column is not a feature of the type of a node."""
-        assert self.owned is not None
-        return ~self.owned[self.of_node]
+        assert self.has_feature is not None
+        return ~self.has_feature[self.of_node]
 
     def resolve(
         self, features: NodeFeatures, edges: EdgeList, nodes: Sequence[str], is_directed: bool, source: str
     ) -> tuple[NodeFeatures, EdgeList, GraphTypes]:
-        """The features with degrees where a type has none, the edges in both directions, and the types of both.
+        """The features, degrees of types without any, edges with reverse ones unless `is_directed`, and all types.
 
         Args:
             features: of the nodes.
@@ -212,12 +211,12 @@ class NodeTypes:
             is_directed: whether edges keep their one direction.
             source: the data, for messages.
         """
-        edges, relations, of_edge = related(edges, self, nodes, is_directed=is_directed, source=source)
-        lacking = self._without_features(features)
-        features, owned = _with_degrees(features, self, edges, lacking)
-        columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in owned)
+        edges, relations, of_edge = with_relations(edges, self, nodes, is_directed=is_directed, source=source)
+        degree_types = self._types_needing_degrees(features)
+        features, has_feature = _with_degrees(features, self, edges, degree_types)
+        columns = tuple(tuple(np.flatnonzero(row).tolist()) for row in has_feature)
         predicted = () if self.model_types is None else self.model_types.predicted
-        degrees = tuple(self.names[number] for number in lacking.tolist())
+        degrees = tuple(self.names[number] for number in degree_types.tolist())
         names = TypeNames(self.names, relations, columns, predicted, degrees)
 
         return features, edges, GraphTypes(names, self.of_node, of_edge)
@@ -226,34 +225,33 @@ class NodeTypes:
         """The status of nodes to predict; nodes of a type that had no target in training get no prediction."""
         if self.model_types is None or not self.model_types.predicted:
             return status
-        reasons = [f"no {name} {UNLEARNED}" if name not in self.model_types.predicted else OK for name in self.names]
+        reasons = [OK if name in self.model_types.predicted else f"no {name} {UNTRAINED_END}" for name in self.names]
         return [
             reasons[number] if row_status == OK else row_status
             for row_status, number in zip(status, self.of_node.tolist(), strict=True)
         ]
 
-    def _without_features(self, features: NodeFeatures) -> Int64[np.ndarray, " lacking"]:
-        """The types that need the numbers of their edges: those of a model, or those of which nothing varies."""
-        assert self.owned is not None
-        is_bare = ~self.owned.any(axis=1)
+    def _types_needing_degrees(self, features: NodeFeatures) -> Int64[np.ndarray, " degree_type"]:
+        """The types without features, and those that have degrees in a model, or no feature that varies in the data."""
+        assert self.has_feature is not None
+        is_bare = ~self.has_feature.any(axis=1)
         if self.model_types is not None:
             return np.flatnonzero(is_bare | np.isin(self.names, self.model_types.degrees))
-        varies = features.varying(self.of_node, len(self.names)) & self.owned
+        varies = features.varying(self.of_node, len(self.names)) & self.has_feature
         is_alike = ~varies.any(axis=1) & (np.bincount(self.of_node, minlength=len(self.names)) > 1)
         return np.flatnonzero(is_bare | is_alike)
 
-    def _owning(self, has_value: Bool[np.ndarray, " node column"]) -> "NodeTypes":
-        return replace(
-            self, owned=np.stack([has_value[self.of_node == number].any(axis=0) for number in range(len(self.names))])
-        )
+    def _with_data_features(self, has_value: Bool[np.ndarray, " node column"]) -> "NodeTypes":
+        values_of_type = (has_value[self.of_node == number] for number in range(len(self.names)))
+        return replace(self, has_feature=np.stack([values.any(axis=0) for values in values_of_type]))
 
-    def _knowing(self, num_columns: int) -> "NodeTypes":
+    def _with_model_features(self, num_columns: int) -> "NodeTypes":
         assert self.model_types is not None
-        owned = np.zeros((len(self.names), num_columns), dtype=bool)
+        has_feature = np.zeros((len(self.names), num_columns), dtype=bool)
         num_given = self.model_types.num_given if self.model_types.degrees else num_columns
         for number, columns in enumerate(self.model_types.features):
-            owned[number, [column for column in columns if column < min(num_columns, num_given)]] = True
-        return replace(self, owned=owned)
+            has_feature[number, [column for column in columns if column < min(num_columns, num_given)]] = True
+        return replace(self, has_feature=has_feature)
 
 
 def labels_of_column(cells: Cells, column: str | None) -> RowLabels | None:
@@ -278,14 +276,14 @@ def backward(relation: Relation) -> Relation:
     return receiver, f"{BACKWARD}{name}", sender
 
 
-def related(
+def with_relations(
     edges: EdgeList, types: NodeTypes, nodes: Sequence[str], *, is_directed: bool, source: str
 ) -> tuple[EdgeList, tuple[Relation, ...], Int64[np.ndarray, " edge"]]:
-    """The edges with the missing reverse edges, the relations, and the relation of each edge.
+    """The edges, with reverse edges added unless `is_directed`; the relations; and the relation of each edge.
 
     A relation is the name of an edge and the types of its ends. Undirected edges without names are mirrored as in any
     graph. Edges with names keep their direction: unless the table lists each of them both ways, all are added once more
-    reversed, as a relation `rev_` and the name.
+    reversed, as a relation `rev_` and the name. Where there is a model, they are if it has that relation.
 
     Args:
         edges: as in the data.
@@ -295,7 +293,8 @@ def related(
         source: the data, for messages.
 
     Raises:
-        DataError: the model does not know the relation of an edge.
+        DataError: the model knows types of edges and the data has none, or lacks the relation of an edge; or an edge
+            has the name of a reversed relation.
     """
     model_types = types.model_types
     if edges.types is None and model_types is not None and any(name for _, name, _ in model_types.relations):
@@ -320,42 +319,42 @@ def related(
 
 
 def _with_degrees(
-    features: NodeFeatures, types: NodeTypes, edges: EdgeList, lacking: Int64[np.ndarray, " lacking"]
+    features: NodeFeatures, types: NodeTypes, edges: EdgeList, degree_types: Int64[np.ndarray, " degree_type"]
 ) -> tuple[NodeFeatures, Bool[np.ndarray, " type column"]]:
-    """Two more columns where types lack features: their numbers of incoming and outgoing edges; and who has which."""
-    assert types.owned is not None
-    owned = types.owned
-    if not len(lacking):
-        return features, owned
-    counts = edges.degrees(features.shape[0]) * np.isin(types.of_node, lacking)[:, None]
-    more = np.zeros((len(owned), 2), dtype=bool)
-    more[lacking] = True
-    return features.hstack(counts), np.concatenate([owned, more], axis=1)
+    """The features, with in- and out-degree as two more columns for some types; and which are features of each type."""
+    assert types.has_feature is not None
+    if not len(degree_types):
+        return features, types.has_feature
+    degrees = edges.degrees(features.shape[0]) * np.isin(types.of_node, degree_types)[:, None]
+    has_degrees = np.zeros((len(types.has_feature), 2), dtype=bool)
+    has_degrees[degree_types] = True
+    return features.hstack(degrees), np.concatenate([types.has_feature, has_degrees], axis=1)
 
 
 def _both_ways(
     edges: EdgeList, relation_of: list[Relation], num_nodes: int, model_types: TypeNames | None
 ) -> tuple[EdgeList, list[Relation]]:
-    """The edges and, behind them, the reverse of those that lack it, or of all that are reversed."""
+    """The edges, followed by the reverse of those that lack it, or of all in groups with a reverse relation."""
     names = {name for _, name, _ in relation_of}
     _check_free(edges, names if model_types is None else names | {name for _, name, _ in model_types.relations})
     number_of = {name: number for number, name in enumerate(sorted(names))}
     number = np.array([number_of[name] for _, name, _ in relation_of], dtype=np.int64)
     senders, receivers = torch.from_numpy(edges.senders), torch.from_numpy(edges.receivers)
-    is_lonely = np.zeros(len(edges), dtype=bool)
-    is_lonely[one_way(senders, receivers, num_nodes, torch.from_numpy(number)).numpy()] = True
+    lacks_reverse = np.zeros(len(edges), dtype=bool)
+    lacks_reverse[one_way(senders, receivers, num_nodes, torch.from_numpy(number)).numpy()] = True
 
     # Edges with one name between the same two types belong together, whichever their direction.
     group_of = [(name, *sorted((sender, receiver))) for sender, name, receiver in relation_of]
-    turned = set()
-    for edge, group in enumerate(group_of):
-        if is_lonely[edge] if model_types is None else backward(relation_of[edge]) in model_types.relations:
-            turned.add(group)
+    if model_types is None:
+        needs_relation = lacks_reverse.tolist()
+    else:
+        needs_relation = [backward(relation) in model_types.relations for relation in relation_of]
+    reversed_groups = {group for group, is_needed in zip(group_of, needs_relation, strict=True) if is_needed}
 
-    is_turned = np.array([group in turned for group in group_of], dtype=bool)
+    is_reversed = np.array([group in reversed_groups for group in group_of], dtype=bool)
     # A loop is its own reverse.
-    added = np.flatnonzero(np.where(is_turned, edges.senders != edges.receivers, is_lonely))
-    more = [backward(relation_of[edge]) if is_turned[edge] else relation_of[edge][::-1] for edge in added.tolist()]
+    added = np.flatnonzero(np.where(is_reversed, edges.senders != edges.receivers, lacks_reverse))
+    more = [backward(relation_of[edge]) if is_reversed[edge] else relation_of[edge][::-1] for edge in added.tolist()]
     return edges.with_mirrored(added), [*relation_of, *more]
 
 
