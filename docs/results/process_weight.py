@@ -14,12 +14,12 @@ import torch
 from gaussian_process import PROCESS_OF_NUMBERS, PROTOCOLS, tables, trained
 
 from edgewise.learn.companions.stack import network_of
-from edgewise.learn.tasks.companions import SHARES, USUAL_WEIGHT
+from edgewise.learn.tasks.companions import PRIOR_WEIGHT, SHARES
 
 SETS = {"freesolv, mat_split_0": 10, "esol, mat_split_0": 8, "bace pIC50, random 0": 3}
 """Protocols, and the number of splits of the rows that are not test rows there."""
 ROWS = (0, 50, 100, 200)
-"""Rows more, for which the usual share is best."""
+"""Rows more, for which the prior share is best."""
 Predicted = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Numbers of the network, of the process, and the true ones."""
 
@@ -49,8 +49,8 @@ def errors(found: dict[str, Predicted]) -> dict[str, float]:
     apart = min(np.mean((process - network) ** 2), squares.min())
     ways = {"network": 0.0, "process": 1.0, "1/2": 0.5, "2/3": 2 / 3, "4/5": 0.8}
     for rows in ROWS:
-        usual = rows / len(truth) * apart * (shares - USUAL_WEIGHT / (1 + USUAL_WEIGHT)) ** 2
-        ways[f"chosen, {rows} rows more"] = shares[np.argmin(squares + usual)]
+        prior = rows / len(truth) * apart * (shares - PRIOR_WEIGHT / (1 + PRIOR_WEIGHT)) ** 2
+        ways[f"chosen, {rows} rows more"] = shares[np.argmin(squares + prior)]
     return {way: float(np.sqrt(square(found["test"], share))) for way, share in ways.items()}
 
 

@@ -42,7 +42,7 @@ def config_file(name: str) -> str:
     lines = [f"# edgewise train {name} --config-path FILE"]
     for setting, value in defaults_of(declared).items():
         group, field = owners_of(declared.run_type)[setting]
-        if setting in declared.foreign or field.metadata.get("hidden"):
+        if setting in declared.unused or field.metadata.get("hidden"):
             continue
         text = next((helps(member)[setting] for member in types_by_group[group] if setting in helps(member)), "")
         lines += ["", *textwrap.wrap(text, 110, initial_indent="# ", subsequent_indent="# ")]

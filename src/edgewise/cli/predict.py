@@ -65,7 +65,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         declared = settings_of(name)
         groups = groups_of(declared.run_type).values()
         for group_type in (declared.run_type, *(member for types in groups for member in types)):
-            add_settings(group, group_type, defaults={}, only=declared.reads, leave_out=SEPARATE_FLAGS)
+            add_settings(group, group_type, defaults={}, only=declared.predict_flags, leave_out=SEPARATE_FLAGS)
     add_settings(parser, TrainSettings, only=("device", "threads"))
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
     add_molecule_limits(parser)
@@ -123,7 +123,7 @@ def request_of(arguments: argparse.Namespace) -> "PredictRequest":
 
     flags = vars(arguments)
     train_settings = TrainSettings(**{name: flags[name] for name in ("device", "threads") if name in flags})
-    reading_options = {option for name in names() for option in settings_of(name).reads}
+    reading_options = {option for name in names() for option in settings_of(name).predict_flags}
     return PredictRequest(
         folder=arguments.folder,
         data=arguments.data,

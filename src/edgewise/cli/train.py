@@ -111,7 +111,7 @@ def add_task_flags(parser: Parser, name: str) -> None:
             )
 
         # A group may have the name of one of its settings, such as model.
-        leave_out = declared.foreign if group else {"data", *declared.foreign, *types_by_group}
+        leave_out = declared.unused if group else {"data", *declared.unused, *types_by_group}
         for group_type in group_types:
             is_first = group_type is group_types[0]
             if not is_first:  # another model's settings have the defaults of that model

@@ -258,7 +258,7 @@ def all_flags(name: str) -> list[str]:
     return [
         setting
         for setting, (_, field) in owners_of(declared.run_type).items()
-        if setting not in ("data", "task_type", *declared.foreign) and not field.metadata.get("hidden")
+        if setting not in ("data", "task_type", *declared.unused) and not field.metadata.get("hidden")
     ]
 
 
@@ -270,7 +270,7 @@ def tasks_note(flag: str) -> str:
 
 def check_typed(name: str, typed: Collection[str]) -> None:
     """Raise SettingError, naming all of them, if flags were typed that the task does not have."""
-    flags = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).foreign.get, typed)}
+    flags = {"data", "task_type", "model", *all_flags(name), *filter(settings_of(name).unused.get, typed)}
     if extra := [tasks_note(spelled(flag)) for flag in typed if flag not in flags]:
         raise SettingError(f"the task is {name}: {' '.join(extra)}")
 

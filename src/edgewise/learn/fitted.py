@@ -192,7 +192,7 @@ class Fitted(Generic[E, Out]):
             SettingError: unknown companion.
         """
         kind = COMPANIONS[name]
-        if not isinstance(self.encoder, kind.reads):
+        if not isinstance(self.encoder, kind.encoder_type):
             raise DataError(f"companions has {name!r}, which does not go with models of this task.")
         try:
             empty: nn.Module = kind.empty(self.encoder, tensors, self.output)

@@ -128,7 +128,7 @@ def test_it_has_no_weight_where_the_network_alone_is_best(monkeypatch):
 @pytest.mark.parametrize(("rows", "copies"), [(0, 32), (100, 32), (10**9, 4)])
 def test_rows_of_the_usual_weight_count_beside_the_validation_rows(monkeypatch, rows, copies):
     """As a hundred they do not outvote validation rows on which the network is much worse."""
-    monkeypatch.setattr("edgewise.learn.tasks.companions.USUAL_ROWS", rows)
+    monkeypatch.setattr("edgewise.learn.tasks.companions.PRIOR_ROWS", rows)
     model = MoleculeRegressor(**SMALL).fit(SMILES, TARGETS, conditions=CONDITIONS)
     assert model.trained.companions == {"gaussian-process": copies}
 

@@ -201,9 +201,9 @@ class GaussianProcess(nn.Module):
         num_first, process.later = len(targets) - num_validation, torch.zeros_like(process.coefficients)
         for name, x in numbers.items():
             getattr(process, name).copy_(x)
-        rows_of_process, usual = process.training_rows, weights[:num_first].mean() if weights[:num_first].any() else 1.0
+        rows_of_process, mean = process.training_rows, weights[:num_first].mean() if weights[:num_first].any() else 1.0
 
-        shares = torch.from_numpy(weights / usual)
+        shares = torch.from_numpy(weights / mean)
         for output, column in enumerate(torch.from_numpy(targets.astype(np.float64)).T):
             rows = torch.from_numpy(np.flatnonzero((~column.isnan() & (shares > MIN_SHARE)).numpy()))
             first = rows[rows < num_first]

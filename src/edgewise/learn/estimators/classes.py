@@ -124,8 +124,8 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             attention.
         num_bases: Matrices that the relations of model rgcn share; None gives each its own.
         aggregation: How model sage joins the neighbors of a node.
-        feature_scale: Features of nodes in units of their spread over all nodes (standard), as fractions of their sum
-            over the node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
+        feature_scale: Features of nodes: z-scores per node type, also of logarithms of values over decades (standard);
+            x / Σ|x| over a node (rows); or as they are (none); auto is rows for bags of words, else standard.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -484,8 +484,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
             attention.
         num_bases: Matrices that the relations of model rgcn share; None gives each its own.
         aggregation: How model sage joins the neighbors of a node.
-        feature_scale: Features of nodes in units of their spread over all nodes (standard), as fractions of their sum
-            over the node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
+        feature_scale: Features of nodes: z-scores per node type, also of logarithms of values over decades (standard);
+            x / Σ|x| over a node (rows); or as they are (none); auto is rows for bags of words, else standard.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -1522,8 +1522,8 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             value is refused.
         companions: What predicts beside the network from descriptors, counts of substructures and conditions, with the
             weight that predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for
-            classes; none. Both learn from the validation rows, too, once these have judged them. By default numbers
-            have a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
+            classes; or none. Both are fitted again afterwards, to training and validation rows. By default numbers have
+            a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
             each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
             rows of more. Classes have a forest where fewer than 10,000 rows train and no class weighs more than
             another.
@@ -1867,8 +1867,8 @@ class MoleculeRegressor(RegressorMixin, Estimator):
             intervals stay between them. Without them predictions may lie anywhere.
         companions: What predicts beside the network from descriptors, counts of substructures and conditions, with the
             weight that predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for
-            classes; none. Both learn from the validation rows, too, once these have judged them. By default numbers
-            have a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
+            classes; or none. Both are fitted again afterwards, to training and validation rows. By default numbers have
+            a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
             each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
             rows of more. Classes have a forest where fewer than 10,000 rows train and no class weighs more than
             another.
@@ -2202,8 +2202,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
             attention.
         num_bases: Matrices that the relations of model rgcn share; None gives each its own.
         aggregation: How model sage joins the neighbors of a node.
-        feature_scale: Features of nodes in units of their spread over all nodes (standard), as fractions of their sum
-            over the node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
+        feature_scale: Features of nodes: z-scores per node type, also of logarithms of values over decades (standard);
+            x / Σ|x| over a node (rows); or as they are (none); auto is rows for bags of words, else standard.
         fanouts: Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
             batch_size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions
             always do.
@@ -2636,8 +2636,8 @@ class NodeRegressor(RegressorMixin, Estimator):
             attention.
         num_bases: Matrices that the relations of model rgcn share; None gives each its own.
         aggregation: How model sage joins the neighbors of a node.
-        feature_scale: Features of nodes in units of their spread over all nodes (standard), as fractions of their sum
-            over the node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
+        feature_scale: Features of nodes: z-scores per node type, also of logarithms of values over decades (standard);
+            x / Σ|x| over a node (rows); or as they are (none); auto is rows for bags of words, else standard.
         fanouts: Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
             batch_size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions
             always do.
@@ -3077,11 +3077,11 @@ class TextClassifier(ClassifierMixin, Estimator):
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
         tokens: How a text is split into tokens.
         vocabulary_size: Tokens of the vocabulary, at most.
-        lowercase: Whether upper and lower case are the same.
-        pretrained: The folder of a masked run whose vocabulary and weights are the start.
+        lowercase: Whether texts are lowercased.
+        pretrained: The folder of a masked language model whose vocabulary and weights training starts from.
         companions: What predicts beside the network, with the weight that predicts the validation rows best: word-
-            counts, a linear model over words, their stems and pairs of words; none. It learns from the validation rows,
-            too, once these have judged it. By default texts have it.
+            counts (default), a linear model over words, their stems and pairs of words; or none. Afterwards it is
+            fitted again, to training and validation rows.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -3390,11 +3390,11 @@ class TextRegressor(RegressorMixin, Estimator):
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
         tokens: How a text is split into tokens.
         vocabulary_size: Tokens of the vocabulary, at most.
-        lowercase: Whether upper and lower case are the same.
-        pretrained: The folder of a masked run whose vocabulary and weights are the start.
+        lowercase: Whether texts are lowercased.
+        pretrained: The folder of a masked language model whose vocabulary and weights training starts from.
         companions: What predicts beside the network, with the weight that predicts the validation rows best: word-
-            counts, a linear model over words, their stems and pairs of words; none. It learns from the validation rows,
-            too, once these have judged it. By default texts have it.
+            counts (default), a linear model over words, their stems and pairs of words; or none. Afterwards it is
+            fitted again, to training and validation rows.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -3697,8 +3697,8 @@ class LinkPredictor(Estimator):
         split_sizes: Fractions of training, validation and test links.
         data_seed: Seed of the split, and of the negative pairs in validation and test.
         negatives: Negative pairs for each link, in training, validation and test.
-        feature_scale: Features of nodes in units of their spread over all nodes (standard), as fractions of their sum
-            over the node's features (rows), or as they are (none); auto is rows for bags of words, else standard.
+        feature_scale: Features of nodes: z-scores per node type, also of logarithms of values over decades (standard);
+            x / Σ|x| over a node (rows); or as they are (none); auto is rows for bags of words, else standard.
         baselines: Whether scores that need no learning are computed on the same pairs.
 
     Attributes:
@@ -4794,8 +4794,8 @@ class Tagger(Estimator):
             installed.
         tokens: How a sentence is split into tokens; the first token of a word carries its tag.
         vocabulary_size: Tokens of the vocabulary, at most.
-        lowercase: Whether upper and lower case are the same.
-        pretrained: The folder of a masked run whose vocabulary and weights are the start.
+        lowercase: Whether texts are lowercased.
+        pretrained: The folder of a masked language model whose vocabulary and weights training starts from.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:

@@ -209,7 +209,7 @@ class PropertyNumbers(NamedTuple):
     head_dropout: float = 0.05
 
 
-USUAL = PropertyNumbers()
+DEFAULT_NUMBERS = PropertyNumbers()
 WIDE = {"model_dim": 256, "head_dim": 256}
 OF_LAYERS = {"dmpnn": WIDE, "edge_attention": WIDE}
 """For layers that learn more with other sizes."""
@@ -335,18 +335,18 @@ class PropertySettings:
         among_bonds = num_molecules >= MANY_MOLECULES and not among_atoms
         model = self.model or ("edge_attention" if among_bonds else "attention")
         chosen = replace(self, model=model, num_variants=self.num_variants or variants_for(batch_size))
-        usual = CLASSIFICATION_DROPOUTS if is_classification else KNOWN_MOLECULE_DROPOUTS if known_molecules else {}
+        dropouts = CLASSIFICATION_DROPOUTS if is_classification else KNOWN_MOLECULE_DROPOUTS if known_molecules else {}
 
-        return replace(chosen, **chosen._numbers(usual)._asdict())
+        return replace(chosen, **chosen._numbers(dropouts)._asdict())
 
     @property
     def numbers(self) -> PropertyNumbers:
-        """The sizes and dropouts, the usual ones of the layer where none are given."""
+        """The sizes and dropouts, those of the layer where none are given."""
         return self._numbers({})
 
-    def _numbers(self, usual: Values) -> PropertyNumbers:
+    def _numbers(self, dropouts: Values) -> PropertyNumbers:
         chosen = {name: getattr(self, name) for name in PropertyNumbers._fields if getattr(self, name) is not None}
-        return USUAL._replace(**OF_LAYERS.get(self.spec.name, {}), **usual)._replace(**chosen)
+        return DEFAULT_NUMBERS._replace(**OF_LAYERS.get(self.spec.name, {}), **dropouts)._replace(**chosen)
 
 
 @dataclass(frozen=True)

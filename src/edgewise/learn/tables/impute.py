@@ -85,7 +85,7 @@ def missing_by_row(
 
     Args:
         tables: numbers, `(line, column)`, NaN where missing; the row that each line belongs to, or the rows,
-            `(line, row)`; and the names of the first columns, empty where nobody reads one: all others have no
+            `(line, row)`; and the names of the first columns, empty where none are read: all others have no
             number missing.
     """
     names_of_row: dict[int, dict[str, None]] = {}

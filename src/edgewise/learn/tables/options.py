@@ -136,8 +136,8 @@ class Reading:
     """How large they may be."""
 
 
-USUAL = Reading()
-_READING = ContextVar("reading", default=USUAL)
+DEFAULT_READING = Reading()
+_READING = ContextVar("reading", default=DEFAULT_READING)
 
 
 def current_format() -> TableFormat:

@@ -23,7 +23,7 @@ from edgewise.learn.training.loss import TargetLoss
 
 SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """How much a companion may weigh beside the network, whose weight is 1."""
-USUAL_WEIGHT, USUAL_ROWS = 2.0, 100
+PRIOR_WEIGHT, PRIOR_ROWS = 2.0, 100
 """How much a companion weighs where nothing else is known, and how many validation rows that counts as: learned from
 validation rows, see docs/molecules.md."""
 MAX_VALIDATION_ROWS = 2**16
@@ -68,7 +68,7 @@ class CompanionKind:
     outputs mean. A KeyError or ValueError is an error of the file."""
     explained: str
     """What follows its share in an explanation: `of a prediction are those of …`."""
-    reads: type = object
+    encoder_type: type = object
     """The class of the encoders that it goes with."""
     encoder: Callable[[Any], TableEncoder[Any]] = lambda encoder: encoder
     """Out of the encoder of a model, one whose batches have what the companion reads."""
@@ -142,12 +142,12 @@ def weigh(
     validation: Sequence[np.ndarray],
     loss: TargetLoss,
 ) -> int:
-    """As how many variants of the network a companion counts: what predicts the validation rows best, and `USUAL_ROWS`
-    more of each member for which the usual weight is best. 0 leaves it out.
+    """As how many variants of the network a companion counts: what predicts the validation rows best, and `PRIOR_ROWS`
+    more of each member for which `PRIOR_WEIGHT` is best. 0 leaves it out.
 
-        E(s) = Σ_rows (f + s (c − f) − y)² + (usual rows) · m · (s − s')²
+        E(s) = Σ_rows (f + s (c − f) − y)² + (prior rows) · m · (s − s')²
 
-    with the member f, the companion c, its share s of both, the usual share s', and m the mean of (c − f)², or of the
+    with the member f, the companion c, its share s of both, the prior share s', and m the mean of (c − f)², or of the
     smallest squared error where that is less: as if these rows had errors like those of the others. For classes y are
     0 and 1, and f and c probabilities. It is left out, too, where E(0) − E(s) is within the standard error of the sum
     over rows: what gains so little may gain by chance.
@@ -180,12 +180,12 @@ def weigh(
                 gaps += ((beside - alone) ** 2 * weights)[is_known].sum()
                 num_known += int(is_known.sum())
 
-    usual = int(USUAL_WEIGHT * of_network)
+    prior = int(PRIOR_WEIGHT * of_network)
     if not num_known:
-        return usual
+        return prior
     by_row = np.concatenate(squares_of_rows, axis=1)
-    of_usual_rows = USUAL_ROWS * len(fitted.members) * min(gaps, by_row.sum(axis=1).min()) / num_known
-    of_prior = of_usual_rows * (shares - usual / (num_variants + usual)) ** 2
+    of_prior_rows = PRIOR_ROWS * len(fitted.members) * min(gaps, by_row.sum(axis=1).min()) / num_known
+    of_prior = of_prior_rows * (shares - prior / (num_variants + prior)) ** 2
     return copies[best_share(by_row, of_prior)]
 
 

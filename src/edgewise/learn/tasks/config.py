@@ -104,15 +104,15 @@ class TaskSettings(Generic[S]):
     """The words of a command after `edgewise train`."""
     signs: tuple[Sign, ...] = ()
     """By what settings that name no task are seen to be those of this one, beside a task type of its own."""
-    reads: tuple[str, ...] = ()
+    predict_flags: tuple[str, ...] = ()
     """Settings that may have other values when a trained model predicts: they are flags of `predict`, too."""
     estimators: tuple[str, ...] = ()
     """Its classes in `edgewise.learn.estimators`."""
-    usual: Values = dataclasses.field(default_factory=dict)
-    """Values of settings that are not given, where their fields have another default."""
+    defaults: Values = dataclasses.field(default_factory=dict)
+    """Defaults of settings, where their fields have another one."""
     required: tuple[str, ...] = ()
     """Settings that must be given besides the data."""
-    foreign: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    unused: Mapping[str, str] = dataclasses.field(default_factory=dict)
     """Fields that this task does not read, and why."""
     choices: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
     """Settings that have fewer choices here than their field has."""
@@ -132,7 +132,7 @@ class TaskSettings(Generic[S]):
         Raises:
             SettingError: A name is not known, or a value is not allowed.
         """
-        values = with_numbers_of_task(self.run_type, {**self.usual, **plain(config)})
+        values = with_numbers_of_task(self.run_type, {**self.defaults, **plain(config)})
         run, groups = split_by_owner(self, values, source)
         derived = self.derive(run, groups)
         others = {name: group_with(self.run_type, name, groups[name]) for name in groups if name not in derived}
@@ -253,7 +253,7 @@ def split_by_owner(declared: TaskSettings, config: Values, source: str) -> tuple
         if name == "model" and declared.presets:
             values[""][name] = value
             continue
-        if name in declared.foreign:
+        if name in declared.unused:
             continue
         group, field = owners[name]
         values[group][name] = value = to_field_type(source, field, value)
@@ -276,7 +276,7 @@ def check_read(declared: TaskSettings, given: Values, source: str) -> None:
     owners, defaults = owners_of(declared.run_type), field_defaults_of(declared.run_type)
 
     def is_read(name: str, value: object) -> bool:
-        if name in declared.foreign:  # a file that holds every setting holds these too, unset
+        if name in declared.unused:  # a file that holds every setting holds these too, unset
             return value is None or value is False or value in ([], ()) or value == defaults.get(name)
         return name in owners or (name == "model" and bool(declared.presets))
 
@@ -287,8 +287,8 @@ def check_read(declared: TaskSettings, given: Values, source: str) -> None:
 def not_read(declared: TaskSettings, name: str, source: str, value: object) -> str:
     """The message about a setting that a task does not read: why, or which setting is meant."""
     flag = spelled(f"no_{name}" if value is False else name)
-    if name in declared.foreign:
-        why = f": {declared.foreign[name]}" if declared.foreign[name] else ""
+    if name in declared.unused:
+        why = f": {declared.unused[name]}" if declared.unused[name] else ""
         return f"{flag} does nothing for {declared.name}{why}; leave it out."
     close = difflib.get_close_matches(name, owners_of(declared.run_type), n=1)
     meant = f" Did you mean {spelled(close[0])}?" if close else ""
@@ -307,8 +307,8 @@ def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:
 
 def check_sizes_are_read(job: DivisibleRun, divides: bool) -> None:
     """Raise SettingError where sizes of splits are given although the data says which rows are in which."""
-    usual = default_of(next(field for field in fields(job) if field.name == "split_sizes"))
-    if job.split_sizes != usual and not divides:
+    default = default_of(next(field for field in fields(job) if field.name == "split_sizes"))
+    if job.split_sizes != default and not divides:
         raise SettingError(
             "--split-sizes divides one file, but the data has its splits: in several files, a column or an array; "
             "leave it out."

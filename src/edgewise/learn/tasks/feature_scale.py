@@ -25,7 +25,7 @@ NUMBERS_PER_STEP = 2**18
 """Numbers that are scaled together, in double precision."""
 
 FeatureScale: TypeAlias = Literal["rows", "standard", "none"]
-"""Features as parts of their sum over a node, in units of their spread, or as they are."""
+"""Features divided by their sum over a node, as z-scores, or as they are."""
 
 
 def scale_of(

@@ -33,8 +33,8 @@ class FeatureScaling:
     """How features of the nodes of one graph are scaled."""
 
     feature_scale: str = setting("auto", choices=("auto", "rows", "standard", "none"))
-    """Features of nodes in units of their spread over all nodes (standard), as fractions of their sum over the node's
-    features (rows), or as they are (none); auto is rows for bags of words, else standard."""
+    """Features of nodes: z-scores per node type, also of logarithms of values over decades (standard);
+    x / Σ|x| over a node (rows); or as they are (none); auto is rows for bags of words, else standard."""
 
     def __post_init__(self) -> None:
         check(self)
@@ -62,17 +62,17 @@ def named_layer(
     return lambda run, groups: with_layer(task, groups, model, train, head_reads_edges=head_reads_edges)
 
 
-def check_foreign(given: Mapping[str, object], usual: object, own: Sequence[str], name: str) -> None:
+def check_model_reads(given: Mapping[str, object], defaults: object, read: Sequence[str], name: str) -> None:
     """Raise SettingError where a setting was changed that the model `name` does not read.
 
     Args:
         given: What was given; a run that is continued gives everything, unchanged.
-        usual: The settings of the model.
-        own: Those that it reads.
+        defaults: The settings of the model by default.
+        read: Those that it reads.
         name: What it is called.
     """
     for changed, value in given.items():
-        if changed not in own and value != getattr(usual, changed):
+        if changed not in read and value != getattr(defaults, changed):
             raise SettingError(f"{spelled(changed)} does nothing with --model {name}; leave it out.")
 
 
@@ -98,12 +98,12 @@ def with_layer(
         SettingError: A setting is given that the layer does not read.
     """
     name = groups["model"].get("model", model.model)
-    usual, recipe = with_recipe(task, name, model, train)
-    check_foreign(groups["model"], usual, (*LAYERS[name].readable(task), *also), name)
+    defaults, recipe = with_recipe(task, name, model, train)
+    check_model_reads(groups["model"], defaults, (*LAYERS[name].readable(task), *also), name)
     numbers, words = (
         groups["graph"].get(f"edge_{feature_type}_columns", ()) for feature_type in ("feature", "category")
     )
     if (numbers or words) and not head_reads_edges:
         flag = spelled("edge_feature_columns" if numbers else "edge_category_columns")
         LAYERS[name].check_edge_features(flag, None if words else len(numbers))
-    return {"model": replace(usual, **groups["model"]), "train": replace(recipe, **groups["train"])}
+    return {"model": replace(defaults, **groups["model"]), "train": replace(recipe, **groups["train"])}

@@ -18,7 +18,7 @@ from edgewise.learn.training.settings import TrainSettings
 
 PRETRAINED_FORMAT = ("edgewise masked model", 1)
 """The kind of run whose model can be trained on, and its newest format."""
-READERS = (*get_args(EncoderName), *CONFIGURATIONS)
+ENCODER_NAMES = (*get_args(EncoderName), *CONFIGURATIONS)
 """What `--model` may name."""
 RECURRENT_SIZES = ("num_layers", "model_dim", "context", "dropout")
 """The fields of `TransformerSettings` that a recurrent encoder has too."""
@@ -49,7 +49,7 @@ def choose_encoder(
     Args:
         reader_type: The dataclass of the choices around it.
         default_sizes: The sizes by default.
-        model_name: The value of `--model`, one of `READERS`; None is a transformer, or the model of `pretrained`.
+        model_name: The value of `--model`, one of `ENCODER_NAMES`; None is a transformer, or the model of `pretrained`.
         choices: The fields of `reader_type` that the user sets.
         sizes: The sizes that the user sets.
         pretrained: The folder of a masked run, which brings its own sizes.
@@ -61,7 +61,7 @@ def choose_encoder(
     if model_name in get_args(EncoderName):
         choices = {**choices, "encoder": model_name}
     elif model_name is not None and model_name not in CONFIGURATIONS:
-        raise SettingError(f"--model is {model_name!r}; to read texts expected one of {', '.join(READERS)}.")
+        raise SettingError(f"--model is {model_name!r}; to read texts expected one of {', '.join(ENCODER_NAMES)}.")
 
     reader, own_sizes = reader_type(**choices), CONFIGURATIONS.get(model_name or "", default_sizes)
     if reader.encoder != "transformer":

@@ -34,7 +34,7 @@ TASKS: "Registry[TaskSettings]" = Registry(
     "task", {name: f"edgewise.learn.tasks.{name}.settings:SETTINGS" for name in OWN}, TaskSettings
 )
 """What each task declares; free of torch."""
-USUAL = "molecules"
+DEFAULT_TASK = "molecules"
 """The task where nothing names another one."""
 
 
@@ -92,7 +92,7 @@ def tasks_with(setting: str) -> list[str]:
         declared = settings_of(name)
         for setting_name, (_, field) in owners_of(declared.run_type).items():
             spellings = {setting_name, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
-            if setting in spellings and setting_name not in declared.foreign and not field.metadata.get("hidden"):
+            if setting in spellings and setting_name not in declared.unused and not field.metadata.get("hidden"):
                 tasks.append(name)
     return tasks
 
@@ -101,7 +101,7 @@ def inferred(settings: Mapping[str, object]) -> tuple[str, str]:
     """The task whose signs settings show, by --task-type, other flags, and how the first file ends; and why."""
     data, task_type = settings.get("data"), settings.get("task_type")
     first = data if isinstance(data, str) else str(data[0]) if isinstance(data, Sequence) and data else ""
-    candidates = [(0, USUAL, "nothing names another task")]
+    candidates = [(0, DEFAULT_TASK, "nothing names another task")]
     for name in names():
         declared = settings_of(name)
         if task_type is not None and declared.task_type is not None:

@@ -14,9 +14,9 @@ SPLITS = ("random", "scaffold", "group", "column", "file")
 OF_NUMBERS = {"bounds": "", "coverage": ", which have no intervals", "calibration": ", which have no intervals"}
 OF_NUMBERS |= dict.fromkeys(("loss_function", "huber_width"), ", which are learned by cross-entropy")
 """Settings that do nothing for classes, and why."""
-USUAL: Values = {"task_type": AUTO, "missing": "impute"}
-"""What columns are by default, where no one says it: the type of the targets follows from them."""
-NODE_DEFAULTS: Values = {"node_column": AUTO, **USUAL}
+ROW_DEFAULTS: Values = {"task_type": AUTO, "missing": "impute"}
+"""Defaults of columns: the type of the targets follows from them."""
+NODE_DEFAULTS: Values = {"node_column": AUTO, **ROW_DEFAULTS}
 """The same for tables of nodes, whose names follow from the table, too."""
 
 
@@ -97,8 +97,8 @@ def check_task_type(declared: TaskSettings, settings: TableRunSettings, task_typ
 
     if settings.class_weight is not None and task_type == "regression":
         raise SettingError("--class-weight goes with classes, but the targets are numbers; leave it out.")
-    values, usual = flat_settings(settings), defaults_of(declared)
-    changed = [name for name in OF_NUMBERS if values.get(name) != usual.get(name)]
+    values, defaults = flat_settings(settings), defaults_of(declared)
+    changed = [name for name in OF_NUMBERS if values.get(name) != defaults.get(name)]
     if changed and task_type != "regression":
         why = f"goes with numbers, but the targets are classes{OF_NUMBERS[changed[0]]}; leave it out."
         raise SettingError(f"{spelled(changed[0])} {why}")

@@ -71,7 +71,7 @@ class PredictRequest:
     rejected: Path | None = None
     """Where rows are listed without a status in the output, such as edges that cannot be read; None lists none."""
     options: Mapping[str, object] = field(default_factory=dict)
-    """Settings of the training that have another value here, by name; see `TaskSettings.reads`."""
+    """Settings of the training that have another value here, by name; see `TaskSettings.predict_flags`."""
 
     def __getitem__(self, name: str) -> Any:
         """An option; None where it is that of the training."""
@@ -86,22 +86,22 @@ class PredictRequest:
         """
         return RunFolder.finished(self.folder)
 
-    def columns(self, of_training: AnyColumns, **usual: str | None) -> AnyColumns:
+    def columns(self, of_training: AnyColumns, **defaults: str | None) -> AnyColumns:
         """The columns of the file, as options name them.
 
         Args:
             of_training: the columns that the model was trained on.
-            usual: those that an option may name, and what each is where it does not; None where it is that of the
+            defaults: those that an option may name, and what each is where it does not; None where it is that of the
                 training.
         """
-        named = {name: self[name] or column or getattr(of_training, name) for name, column in usual.items()}
+        named = {name: self[name] or column or getattr(of_training, name) for name, column in defaults.items()}
         lists = {name: tuple(column) if isinstance(column, list) else column for name, column in named.items()}
         return of_training.to_predict(**lists)
 
     def require_only(self, task: "Task") -> None:
         """Raise SettingError where an option is given that predictions of a task do not read."""
         for name in self.options:
-            if name not in task.settings.reads:
+            if name not in task.settings.predict_flags:
                 raise SettingError(f"{spelled(name)} does nothing for {task.noun}; leave it out.")
 
 
@@ -367,7 +367,7 @@ class Task(Generic[Job, Dataset, Split, Model]):
         """
         config, owners = folder.read_config(), owners_of(self.settings.run_type)
         words: list[object] = ["predict", folder.path, data or files_of(config)[-1]]
-        for name in self.settings.reads:
+        for name in self.settings.predict_flags:
             if name in owners and owners[name][1].metadata.get("is_file") and config.get(name):
                 words += [spelled(name), config[name]]
         if (column := config.get("node-column")) and column not in NODE_COLUMNS:

@@ -109,5 +109,5 @@ COUNTS_OF_WORDS = CompanionKind(
     empty=empty_counts,
     explained="of a prediction are those of a linear model over counts of words, their stems and pairs. Where a token "
     "is removed, the pairs around it are, too; gradients see what each token adds; attention is the network's.",
-    reads=TextEncoder,
+    encoder_type=TextEncoder,
 )

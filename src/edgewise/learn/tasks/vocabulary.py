@@ -72,7 +72,7 @@ def tokenizer_and_weights(
         texts: Those of the training.
         tokens: What they are cut into.
         vocabulary_size: Tokens at most.
-        lowercase: Whether upper and lower case are the same.
+        lowercase: Whether texts are lowercased.
 
     Raises:
         SettingError: Lower case is asked of a vocabulary that a run brings.

@@ -24,7 +24,7 @@ MAX_THREADS = 1024
 """CPU threads of a training; a system that cannot start so many more ends the process without a message."""
 
 
-def usual_threads(most: int = 1) -> int:
+def default_threads(most: int = 1) -> int:
     """The CPU threads of a run that names none: OMP_NUM_THREADS where it is set, else the cores, at most `most`."""
     variable = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if variable.isascii() and variable.isdigit() and int(variable):
@@ -97,7 +97,7 @@ class TrainSettings:
     compile: bool = setting(False)
     """Whether torch.compile turns the training step into one program. It takes minutes before the first step, and
     dropout draws other numbers; validation, predictions and the saved weights do not change."""
-    threads: int = setting(factory=usual_threads, at_least=1, at_most=MAX_THREADS)
+    threads: int = setting(factory=default_threads, at_least=1, at_most=MAX_THREADS)
     """CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps of small
     models are too short to share."""
     check_memory: bool = setting(True, flag="--memory-check")
@@ -126,8 +126,8 @@ class TrainSettings:
             num_molecules: Distinct molecules in them.
             steps: How many steps there are.
         """
-        usual = 32 if num_rows < 400 else 256 if share_molecules(num_rows, num_molecules) else 64
-        batch_size = self.batch_size or usual
+        default = 32 if num_rows < 400 else 256 if share_molecules(num_rows, num_molecules) else 64
+        batch_size = self.batch_size or default
         num_steps = min(3000, max(steps.least, steps.each * num_rows / 64))
         epochs = self.epochs or math.ceil(num_steps / math.ceil(num_rows / batch_size))
         return replace(self, batch_size=batch_size, epochs=epochs)

@@ -70,7 +70,7 @@ class EdgeData:
         """What rows that can be used lack, in words.
 
         Args:
-            edge_names, node_names: of the features of edges and of nodes; empty for those that nobody reads.
+            edge_names, node_names: of the features of edges and of nodes; empty for those that are not read.
         """
         rows, names = np.flatnonzero(self.rows.usable), [f"{name} of a node" if name else "" for name in node_names]
         of_ends = ((self.nodes.rows_if_missing(nodes), rows, names) for nodes in self.ends(rows))

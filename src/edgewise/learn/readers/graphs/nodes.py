@@ -74,7 +74,7 @@ class NodeData:
         """What nodes and their edges lack, in words.
 
         Args:
-            node_names, edge_names: of the features of nodes, empty for those that nobody reads, and of edges.
+            node_names, edge_names: of the features of nodes, empty for those that are not read, and of edges.
         """
         nodes, names_of_edges = np.arange(len(self.rows)), [f"{name} of an edge" for name in edge_names]
         ends = np.stack([self.edges.senders, self.edges.receivers], axis=1)

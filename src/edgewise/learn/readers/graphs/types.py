@@ -379,9 +379,7 @@ def _check_known(
             row_name = source if edges.types is None else edges.types.place(edge)
             raise DataError(
                 f"{row_name}: the edge from {ends[0]!r} to {ends[1]!r} is of the type {in_words(relation)!r}, "
-                "but the "
-                "model "
-                f"knows {_listed(model_types.relations)}."
+                f"but the model knows {_listed(model_types.relations)}."
             )
 
 

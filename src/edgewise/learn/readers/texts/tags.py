@@ -61,7 +61,7 @@ def read_tagged(
     text_columns: Sequence[str] = (),
     target_columns: Sequence[str] = (),
     *,
-    usual: tuple[str, str] = KEYS,
+    default_names: tuple[str, str] = KEYS,
     strict: bool = False,
     need_tags: bool = True,
 ) -> TaggedSentences:
@@ -72,7 +72,7 @@ def read_tagged(
             line, its words between spaces.
         text_columns: the key of the words in a JSON object, if it is given.
         target_columns: the key of the tags, if it is given.
-        usual: both where they are not.
+        default_names: both where they are not.
         strict: stop at the first sentence that cannot be used.
         need_tags: False reads sentences to be tagged.
 
@@ -84,7 +84,7 @@ def read_tagged(
         raise SettingError(f"{len(paths)} files were given; expected one, two (train, test) or three.")
     if len(text_columns) > 1 or len(target_columns) > 1:
         raise SettingError("sentences have one key for words and one for tags: --text-columns and --target-columns.")
-    names = names_of(text_columns, target_columns, usual)
+    names = names_of(text_columns, target_columns, default_names)
 
     parts = []
     for path in paths:
@@ -108,10 +108,10 @@ def read_tagged(
 
 
 def names_of(
-    text_columns: Sequence[str], target_columns: Sequence[str], usual: tuple[str, str] = KEYS
+    text_columns: Sequence[str], target_columns: Sequence[str], default_names: tuple[str, str] = KEYS
 ) -> tuple[str, str]:
     """What the words and the tags are called."""
-    return (*text_columns, usual[0])[0], (*target_columns, usual[1])[0]
+    return (*text_columns, default_names[0])[0], (*target_columns, default_names[1])[0]
 
 
 def sentences_from_lists(sentences: Collection[object], tags: Collection[object] | None = None) -> TaggedSentences:

@@ -54,10 +54,10 @@ SETTINGS = TaskSettings(
     format="edgewise edge model",
     summary="classes or numbers of the edges of one graph",
     example="edges edges.csv --nodes nodes.csv --target-columns rating",
-    reads=("coverage", "descriptors_columns", "node_column", "nodes", "features"),
+    predict_flags=("coverage", "descriptors_columns", "node_column", "nodes", "features"),
     estimators=("EdgeClassifier", "EdgeRegressor"),
-    usual=NODE_DEFAULTS,
-    foreign={
+    defaults=NODE_DEFAULTS,
+    unused={
         **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         "edges": "the data are the edges",
         **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),

@@ -10,7 +10,7 @@ from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
-from edgewise.learn.tasks.graph_settings import check_foreign
+from edgewise.learn.tasks.graph_settings import check_model_reads
 from edgewise.learn.training.settings import NUMBER_OUTPUTS, TrainSettings, require
 
 RECIPE = TrainSettings(
@@ -65,8 +65,8 @@ class ForecastRunSettings:
 def check_model(run: Values, groups: Mapping[str, Values]) -> Values:
     """Raise SettingError where a setting is given that the named model does not read: gru is without heads."""
     if groups["model"].get("model") == "gru":
-        usual = ForecastSettings()
-        check_foreign(groups["model"], usual, [name for name in vars(usual) if name != "num_heads"], "gru")
+        defaults = ForecastSettings()
+        check_model_reads(groups["model"], defaults, [name for name in vars(defaults) if name != "num_heads"], "gru")
     return {}
 
 
@@ -77,10 +77,10 @@ SETTINGS = TaskSettings(
     format="edgewise forecast model",
     summary="future values of the nodes of a graph, from series",
     example="forecast series.csv --edges edges.csv",
-    reads=("edges", "gaps"),
+    predict_flags=("edges", "gaps"),
     estimators=("Forecaster",),
     choices={"loss_function": tuple(NUMBER_OUTPUTS.built_in)},
-    foreign=dict.fromkeys(
+    unused=dict.fromkeys(
         ("features", "edge_feature_columns", "edge_category_columns", "edge_type_column"),
         "the model reads the series only",
     ),

@@ -46,11 +46,11 @@ SETTINGS = TaskSettings(
     format="edgewise graph model",
     summary="classes or numbers of whole graphs",
     example="graphs nodes.csv --edges edges.csv --graph-column graph --target-columns y",
-    signs=(Sign(7, flag="graph_column"),),
-    reads=("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs"),
+    signs=(Sign(strength=7, flag="graph_column"),),
+    predict_flags=("coverage", "descriptors_columns", "node_column", "graph_column", "edges", "features", "graphs"),
     estimators=("GraphClassifier", "GraphRegressor"),
-    usual=NODE_DEFAULTS,
-    foreign={
+    defaults=NODE_DEFAULTS,
+    unused={
         **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         **dict.fromkeys(
             ("node_type_column", "edge_type_column"),

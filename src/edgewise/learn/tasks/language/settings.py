@@ -12,7 +12,7 @@ from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes
 from edgewise.learn.tasks.pretrained import read_transformer_settings
-from edgewise.learn.training.settings import TrainSettings, usual_threads
+from edgewise.learn.training.settings import TrainSettings, default_threads
 
 RECIPE = TrainSettings(
     batch_size=12,
@@ -21,7 +21,7 @@ RECIPE = TrainSettings(
     warmup=0.05,
     weight_decay=0.1,
     ema_decay=0.0,
-    threads=usual_threads(8),
+    threads=default_threads(8),
 )
 """How a language model is trained by default; its matrices are too small for many threads."""
 FINE_TUNING_RATE = 5e-5
@@ -113,9 +113,9 @@ SETTINGS = TaskSettings(
     format=FORMAT,
     summary="a language model: the next token of a text",
     example="language book.txt",
-    signs=(Sign(2, endings=(".txt", ".txt.gz"), holds="is a text"),),
+    signs=(Sign(strength=2, endings=(".txt", ".txt.gz"), holds="is a text"),),
     estimators=("LanguageModel",),
-    foreign={
+    unused={
         **dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
         **dict.fromkeys(("delimiter", "decimal", "quoting", "sheet"), "a text is not a table"),
     },

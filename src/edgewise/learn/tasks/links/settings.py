@@ -106,9 +106,9 @@ SETTINGS = TaskSettings(
     format="edgewise link model",
     summary="which nodes of a graph are linked",
     example="links nodes.csv --edges edges.csv",
-    reads=("descriptors_columns", "node_column", "edges", "features", "nodes"),
+    predict_flags=("descriptors_columns", "node_column", "edges", "features", "nodes"),
     estimators=("LinkPredictor",),
-    foreign=FOREIGN,
+    unused=FOREIGN,
     choices={"model": layers_for("links")},
     derive=named_layer("links", LAYERS, RECIPE),
 )

@@ -9,7 +9,7 @@ from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSet
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
-from edgewise.learn.training.settings import TrainSettings, require, usual_threads
+from edgewise.learn.training.settings import TrainSettings, default_threads, require
 
 MODEL = TransformerSettings(num_layers=4, num_heads=4, model_dim=128, context=128, dropout=0.1)
 RECIPE = TrainSettings(
@@ -21,7 +21,7 @@ RECIPE = TrainSettings(
     weight_decay=0.01,
     ema_decay=0.0,
     checkpoint="best",
-    threads=usual_threads(8),
+    threads=default_threads(8),
 )
 """How masked tokens are learned by default; the batch size counts tokens."""
 
@@ -47,7 +47,7 @@ class MaskedRunSettings:
     vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
     """Tokens of the vocabulary, at most, of words and bpe."""
     lowercase: bool = setting(False, aliases=("do-lower-case",))
-    """Whether upper and lower case are the same."""
+    """Whether texts are lowercased."""
     mask_fraction: float = setting(0.15, above=0, below=1, aliases=("mlm-probability",))
     """The fraction of tokens that is masked."""
     split_sizes: tuple[float, ...] = setting((0.9, 0.1), metavar="FRACTION")
@@ -74,8 +74,8 @@ SETTINGS = TaskSettings(
     format="edgewise masked model",
     summary="a masked language model: hidden tokens of texts",
     example="masked texts.txt",
-    reads=("text_columns",),
-    foreign=dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+    predict_flags=("text_columns",),
+    unused=dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
     presets=tuple(CONFIGURATIONS),
     derive=sizes_of_model,
 )

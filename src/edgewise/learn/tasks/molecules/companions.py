@@ -114,7 +114,7 @@ FOREST_OF_CLASSES = CompanionKind(
     empty=empty_forest,
     explained="of a prediction are those of a random forest over these descriptors, the conditions and counts of "
     "substructures.",
-    reads=MoleculesEncoder,
+    encoder_type=MoleculesEncoder,
     encoder=counting,
 )
 PROCESS_OF_NUMBERS = CompanionKind(
@@ -123,6 +123,6 @@ PROCESS_OF_NUMBERS = CompanionKind(
     empty=empty_process,
     explained="of a prediction are those of a Gaussian process over these descriptors, the conditions and counts of "
     "substructures.",
-    reads=MoleculesEncoder,
+    encoder_type=MoleculesEncoder,
     encoder=counting,
 )

@@ -9,7 +9,7 @@ from edgewise.learn.networks.graph_settings import PropertySettings
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.settings import setting
 from edgewise.learn.tasks.config import Sign, TaskSettings
-from edgewise.learn.tasks.table_settings import USUAL, TableRunSettings, check_companions
+from edgewise.learn.tasks.table_settings import ROW_DEFAULTS, TableRunSettings, check_companions
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class PropertyRunSettings(TableRunSettings):
     intervals stay between them. Without them predictions may lie anywhere."""
     companions: tuple[str, ...] | None = setting(None, choices=("none", GAUSSIAN_PROCESS, FOREST, *COMPANIONS.added))
     """What predicts beside the network from descriptors, counts of substructures and conditions, with the weight that
-    predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for classes; none. Both
-    learn from the validation rows, too, once these have judged them. By default numbers have a Gaussian process where
+    predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for classes; or none. Both
+    are fitted again afterwards, to training and validation rows. By default numbers have a Gaussian process where
     at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows each, it is left out without
     conditions and if new rows are of new molecules, and else learns from so many rows of more. Classes have a forest
     where fewer than 10,000 rows train and no class weighs more than another."""
@@ -49,10 +49,10 @@ SETTINGS = TaskSettings(
     format="edgewise property model",
     summary="properties of molecules, from SMILES",
     example="molecules data.csv --smiles-columns smiles --target-columns y",
-    signs=(Sign(1, flag="smiles_columns"),),
-    reads=("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout", "show_parts"),
+    signs=(Sign(strength=1, flag="smiles_columns"),),
+    predict_flags=("coverage", "smiles_columns", "descriptors_columns", "max_atoms", "molecule_timeout", "show_parts"),
     estimators=("MoleculeClassifier", "MoleculeRegressor"),
-    usual=USUAL,
+    defaults=ROW_DEFAULTS,
     required=("smiles_columns",),
-    foreign=dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), ""),
+    unused=dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), ""),
 )

@@ -86,10 +86,12 @@ SETTINGS = TaskSettings(
     format="edgewise dynamics model",
     summary="later positions of moving bodies, or their accelerations",
     example="motion motion.npz",
-    signs=(Sign(6, endings=(".npz",), arrays=frozenset(("positions", "velocities")), holds="holds trajectories"),),
+    signs=(
+        Sign(strength=6, endings=(".npz",), arrays=frozenset(("positions", "velocities")), holds="holds trajectories"),
+    ),
     estimators=("DynamicsModel",),
     choices={"loss_function": tuple(NUMBER_OUTPUTS.built_in)},
-    foreign=dict.fromkeys(
+    unused=dict.fromkeys(
         ("delimiter", "decimal", "quoting", "encoding", "sheet"), "trajectories are read from .npz files"
     ),
     derive=model_and_recipe,

@@ -51,8 +51,8 @@ class NodeRunSettings(TableRunSettings):
 def sizes_of_layer(run: Values, groups: Mapping[str, Values]) -> Values:
     """The named model brings its own sizes and recipe; nodes or edges of several types need one that reads types."""
     types = {name: groups[group].get(name) for name, group in TYPE_COLUMNS.items()}
-    usual = DEFAULT_TYPED_MODEL if any(types.values()) or holds_types(run["data"]) else NodeSettings().model
-    model = {"model": usual, **groups["model"]}
+    default = DEFAULT_TYPED_MODEL if any(types.values()) or holds_types(run["data"]) else NodeSettings().model
+    model = {"model": default, **groups["model"]}
     named = model["model"]
     for name, column in types.items():
         if column and not LAYERS[named].is_relational:
@@ -68,17 +68,17 @@ SETTINGS = TaskSettings(
     summary="classes or numbers of the nodes of one graph",
     example="nodes nodes.csv --edges edges.csv --target-columns label",
     signs=(
-        Sign(5, flag="edges"),
-        Sign(5, endings=(".npz",), holds="holds a graph"),
-        Sign(5, inside="store.json", holds="is a store, which holds a graph"),
+        Sign(strength=5, flag="edges"),
+        Sign(strength=5, endings=(".npz",), holds="holds a graph"),
+        Sign(strength=5, inside="store.json", holds="is a store, which holds a graph"),
     ),
-    reads=(
+    predict_flags=(
         *("coverage", "descriptors_columns", "node_column", "node_type_column"),
         *("edges", "features", "edge_type_column"),
     ),
     estimators=("NodeClassifier", "NodeRegressor"),
-    usual=NODE_DEFAULTS,
-    foreign=dict.fromkeys(("smiles_columns", "text_columns"), ""),
+    defaults=NODE_DEFAULTS,
+    unused=dict.fromkeys(("smiles_columns", "text_columns"), ""),
     choices={"model": layers_for("nodes")},
     derive=sizes_of_layer,
 )

@@ -9,7 +9,7 @@ from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSet
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_sizes_are_read, check_split_sizes
-from edgewise.learn.tasks.pretrained import READERS, choose_encoder
+from edgewise.learn.tasks.pretrained import ENCODER_NAMES, choose_encoder
 from edgewise.learn.tasks.texts.settings import RECIPE as TEXT_RECIPE
 from edgewise.learn.training.settings import TrainSettings
 
@@ -31,9 +31,9 @@ class TaggingRunSettings:
     target_columns: tuple[str, ...] = setting((), metavar="KEY")
     """The key of the tags; "tags" where none is given."""
     reader: ReaderSettings = field(default_factory=ReaderSettings)
-    """What reads a sentence."""
+    """The encoder of a sentence."""
     model: TransformerSettings = MODEL
-    """The sizes of the reader."""
+    """The architecture of the encoder."""
     train: TrainSettings = RECIPE
     """The recipe."""
     task_type: Literal["tagging"] = "tagging"
@@ -43,9 +43,9 @@ class TaggingRunSettings:
     vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))
     """Tokens of the vocabulary, at most."""
     lowercase: bool = setting(False, aliases=("do-lower-case",))
-    """Whether upper and lower case are the same."""
+    """Whether texts are lowercased."""
     pretrained: str | None = setting(None, metavar="RUN")
-    """The folder of a masked run whose vocabulary and weights are the start."""
+    """The folder of a masked language model whose vocabulary and weights training starts from."""
     split_sizes: tuple[float, ...] = setting((0.8, 0.1, 0.1), metavar="FRACTION")
     """Fractions of training, validation and test sentences of one file."""
     data_seed: int = setting(0, at_least=0)
@@ -59,8 +59,8 @@ class TaggingRunSettings:
         check_sizes_are_read(self, len(self.data) == 1)
 
 
-def reader_of(run: Values, groups: Mapping[str, Values]) -> Values:
-    """`model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
+def encoder_settings_of(run: Values, groups: Mapping[str, Values]) -> Values:
+    """The groups reader and model; `--model` may name a recurrent network, or one of `CONFIGURATIONS`."""
     named, pretrained = run.get("model"), run.get("pretrained")
     reader, model = choose_encoder(ReaderSettings, MODEL, named, groups["reader"], groups["model"], pretrained)
     return {"reader": reader, "model": model}
@@ -75,10 +75,10 @@ SETTINGS = TaskSettings(
     format="edgewise tagging model",
     summary="a tag for each word of a sentence, such as names",
     example="tagging train.conll test.conll",
-    signs=(Sign(4, endings=ENDINGS, holds="holds sentences with tags"),),
-    reads=("text_columns",),
+    signs=(Sign(strength=4, endings=ENDINGS, holds="holds sentences with tags"),),
+    predict_flags=("text_columns",),
     estimators=("Tagger",),
-    foreign=dict.fromkeys(("loss_function", "huber_width"), "tags are learned by cross-entropy"),
-    presets=READERS,
-    derive=reader_of,
+    unused=dict.fromkeys(("loss_function", "huber_width"), "tags are learned by cross-entropy"),
+    presets=ENCODER_NAMES,
+    derive=encoder_settings_of,
 )

@@ -9,9 +9,9 @@ from edgewise.learn.networks.text_settings import TextSettings, TransformerSetti
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
-from edgewise.learn.tasks.pretrained import READERS, choose_encoder
+from edgewise.learn.tasks.pretrained import ENCODER_NAMES, choose_encoder
 from edgewise.learn.tasks.table_settings import TableRunSettings, check_companions
-from edgewise.learn.training.settings import TrainSettings, usual_threads
+from edgewise.learn.training.settings import TrainSettings, default_threads
 
 MODEL = TransformerSettings(num_layers=1, hidden_dim=256, dropout=0.3, context=512)
 RECIPE = TrainSettings(
@@ -20,7 +20,7 @@ RECIPE = TrainSettings(
     final_learning_rate=1e-6,
     weight_decay=0.2,
     ema_decay=0.0,
-    threads=usual_threads(2),
+    threads=default_threads(2),
 )
 """How a table of texts is learned by default."""
 RECURRENT_RATE = 2e-3
@@ -34,33 +34,33 @@ class TextRunSettings(TableRunSettings):
     train: TrainSettings = RECIPE
     """The recipe."""
     text: TextSettings = field(default_factory=TextSettings)
-    """What reads a text, and how its tokens become one vector."""
+    """The encoder of a text, and how its tokens become one vector."""
     model: TransformerSettings = MODEL
-    """The sizes of the reader."""
+    """The architecture of the encoder."""
     tokens: TokenKind = setting("words", choices=TOKEN_KINDS)
     """How a text is split into tokens."""
     vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))
     """Tokens of the vocabulary, at most."""
     lowercase: bool = setting(False, aliases=("do-lower-case",))
-    """Whether upper and lower case are the same."""
+    """Whether texts are lowercased."""
     pretrained: str | None = setting(None, metavar="RUN")
-    """The folder of a masked run whose vocabulary and weights are the start."""
+    """The folder of a masked language model whose vocabulary and weights training starts from."""
     companions: tuple[str, ...] | None = setting(None, choices=("none", WORD_COUNTS, *COMPANIONS.added))
-    """What predicts beside the network, with the weight that predicts the validation rows best: word-counts, a linear
-    model over words, their stems and pairs of words; none. It learns from the validation rows, too, once these have
-    judged it. By default texts have it."""
+    """What predicts beside the network, with the weight that predicts the validation rows best: word-counts (default),
+    a linear model over words, their stems and pairs of words; or none. Afterwards it is fitted again, to training and
+    validation rows."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_companions(self.companions)
 
 
-def reader_of(run: Values, groups: Mapping[str, Values]) -> Values:
-    """`model` may name a recurrent network (lstm, gru, rnn), or one of `CONFIGURATIONS`."""
+def encoder_settings_of(run: Values, groups: Mapping[str, Values]) -> Values:
+    """The groups text, model and train; `--model` may name a recurrent network, or one of `CONFIGURATIONS`."""
     named, pretrained = run.get("model"), run.get("pretrained")
     text, model = choose_encoder(TextSettings, MODEL, named, groups["text"], groups["model"], pretrained)
-    usual = RECIPE if text.encoder == "transformer" else replace(RECIPE, learning_rate=RECURRENT_RATE)
-    return {"text": text, "model": model, "train": replace(usual, **groups["train"])}
+    recipe = RECIPE if text.encoder == "transformer" else replace(RECIPE, learning_rate=RECURRENT_RATE)
+    return {"text": text, "model": model, "train": replace(recipe, **groups["train"])}
 
 
 SETTINGS = TaskSettings(
@@ -70,14 +70,14 @@ SETTINGS = TaskSettings(
     format="edgewise text model",
     summary="classes or scores of texts, from a table",
     example="texts reviews.csv --text-columns text --target-columns label",
-    signs=(Sign(3, flag="text_columns"),),
-    reads=("coverage", "text_columns", "show_parts"),
+    signs=(Sign(strength=3, flag="text_columns"),),
+    predict_flags=("coverage", "text_columns", "show_parts"),
     estimators=("TextClassifier", "TextRegressor"),
-    usual={"task_type": AUTO},
+    defaults={"task_type": AUTO},
     required=("text_columns",),
-    foreign=dict.fromkeys(
+    unused=dict.fromkeys(
         ("smiles_columns", "descriptors_columns", "node_column", "node_type_column", "category_columns", "missing"), ""
     ),
-    presets=READERS,
-    derive=reader_of,
+    presets=ENCODER_NAMES,
+    derive=encoder_settings_of,
 )

@@ -10,7 +10,7 @@ from edgewise.learn.networks.text_settings import CONFIGURATIONS, BeamSettings, 
 from edgewise.learn.settings import check, setting, spelled
 from edgewise.learn.tables.options import TABLES, TableFormat
 from edgewise.learn.tasks.config import TaskSettings, Values, check_sizes_are_read, check_split_sizes
-from edgewise.learn.training.settings import TrainSettings, usual_threads
+from edgewise.learn.training.settings import TrainSettings, default_threads
 
 ModelSettings = TransformerSettings | RecurrentSettings
 MODEL = TransformerSettings(num_layers=3, model_dim=256, hidden_dim=512, context=256, dropout=0.3)
@@ -23,7 +23,7 @@ RECIPE = TrainSettings(
     weight_decay=0.01,
     ema_decay=0.0,
     checkpoint="best",
-    threads=usual_threads(8),
+    threads=default_threads(8),
 )
 """How a translation is learned by default; the batch size counts tokens."""
 
@@ -91,11 +91,11 @@ def _check_owner(sizes: Values, model: ModelSettings) -> None:
         {field.name for field in fields(settings)} for settings in (TransformerSettings, RecurrentSettings)
     )
     if isinstance(model, RecurrentSettings):
-        foreign, owner, chosen = transformer - recurrent, "a transformer", f"--model {model.cell}"
+        unused, owner, chosen = transformer - recurrent, "a transformer", f"--model {model.cell}"
     else:
-        foreign, owner, chosen = recurrent - transformer, f"--model {' or '.join(CELLS)}", "a transformer"
+        unused, owner, chosen = recurrent - transformer, f"--model {' or '.join(CELLS)}", "a transformer"
     for name in sizes:
-        if name in foreign:
+        if name in unused:
             raise SettingError(f"{spelled(name)} goes with {owner}, not with {chosen}.")
 
 
@@ -106,9 +106,9 @@ SETTINGS = TaskSettings(
     format="edgewise translation model",
     summary="translations of texts",
     example="translation pairs.csv --text-columns en --target-columns de",
-    reads=("text_columns",),
+    predict_flags=("text_columns",),
     estimators=("Translator",),
-    foreign=dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+    unused=dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
     presets=(*CELLS, *CONFIGURATIONS),
     derive=sizes_of_model,
 )
