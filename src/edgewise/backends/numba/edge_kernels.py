@@ -127,9 +127,9 @@ class EdgeKernels:
     def backward(
         self, values: array, seed: int, stats: Tensor, edge_shapes: Sequence[tuple[int, ...] | None],
         vector_size: int, is_shared: bool, needs: Sequence[bool],
-    ) -> list[Tensor]:  # fmt: skip
+    ) -> list[Tensor | None]:  # fmt: skip
         """Write the gradients of query, key and value, and give back those of edge_key, edge_value, bias and vector,
-        which are empty where these are absent.
+        None where these are absent.
 
         Args:
             values: all of them; but for those up to the gradient of the values they are zero.
@@ -156,9 +156,9 @@ class EdgeKernels:
 
         saves = not of_values_only and 2 * self.lanes * num_edges * stats.element_size() <= MAX_SAVED_BYTES
         is_narrow = not saves and not of_values_only and gathers_once(self.sizes)
-        saved = self._empty(num_edges, 2 * self.lanes) if saves else None
-        products = self._empty(num_edges, self.lanes) if is_narrow else None
-        deltas = None if saves or is_narrow else self._empty(stats.shape[0], self.lanes)
+        saved = stats.new_empty((num_edges, 2 * self.lanes)) if saves else None
+        products = stats.new_empty((num_edges, self.lanes)) if is_narrow else None
+        deltas = None if saves or is_narrow else stats.new_empty((stats.shape[0], self.lanes))
         if of_values_only and deltas is not None:  # which need the weights alone, and no δ
             deltas.zero_()
 
@@ -172,11 +172,7 @@ class EdgeKernels:
 
         if copies > 1:
             of_edges = [None if x is None else x.unflatten(0, (copies, -1)).sum(0) for x in of_edges]
-        total = None if of_vector is None else of_vector.sum(0)
-        return [stats.new_empty(0) if x is None else x for x in (*of_edges, total)]
-
-    def _empty(self, *shape: int) -> Tensor:
-        return torch.empty(shape, dtype=self.dtype, device="cpu")
+        return [*of_edges, None if of_vector is None else of_vector.sum(0)]
 
     def _backward_kernels(self, saves: bool, is_narrow: bool, of_values_only: bool) -> list[tuple[bool, Any]]:
         """The kernels of a backward pass in their order, each with whether it works on receivers."""

@@ -67,10 +67,14 @@ def backward_edges(grad_out: Tensor, outputs: list[Tensor], inputs: EdgeInputs, 
         values, _seed_of(inputs), stats, edge_shapes,
         0 if vector is None else vector.numel(), are_shared(lists), needs,
     )  # fmt: skip
-    if vector is not None:
-        of_others[3] = of_others[3].view_as(vector)
     grads = zip((*of_nodes, *of_others), inputs[:7], strict=True)
-    return [x if tensor is None else x.to(tensor.dtype) for x, tensor in grads]
+    return [_gradient(x, tensor, stats) for x, tensor in grads]
+
+
+def _gradient(gradient: Tensor | None, tensor: Tensor | None, stats: Tensor) -> Tensor:
+    if tensor is None:
+        return stats.new_empty(0) if gradient is None else gradient
+    return torch.zeros_like(tensor) if gradient is None else gradient.view_as(tensor).to(tensor.dtype)
 
 
 def edges_formula(inputs: EdgeInputs) -> Tensor:

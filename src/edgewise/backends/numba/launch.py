@@ -40,12 +40,18 @@ class MemoryLayout(NamedTuple):
     """Those of the caller's axes in that memory."""
     size: int
     """How many numbers it has."""
-    dtype: torch.dtype
+    like: Tensor
+    """An empty tensor of its dtype: torch makes others from it faster than from nothing."""
     row: tuple[int, ...]
     """The shape of a node."""
     is_padded: bool
     own_strides: tuple[int, ...] | None
     """Those of the caller's tensor, where it may be read in place: each of its rows is one run of memory."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """That of its numbers."""
+        return self.like.dtype
 
     @property
     def width(self) -> int:
@@ -61,17 +67,16 @@ class MemoryLayout(NamedTuple):
     def empty(self) -> Tensor:
         """Memory for it, in the caller's axes."""
         if self.is_padded:
-            memory = torch.empty(self.size, dtype=self.dtype, device="cpu")
-            return memory.as_strided(self.shape, self.strides)
-        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="cpu")
+            return self.like.new_empty(self.size).as_strided(self.shape, self.strides)
+        return self.like.new_empty_strided(self.shape, self.strides)
 
     def copied(self, x: Tensor) -> Tensor:
         """A tensor with these numbers, in that memory from its beginning on."""
         if self.is_padded:
-            memory = torch.zeros(self.size, dtype=self.dtype, device="cpu")
+            memory = self.like.new_zeros(self.size)
             memory.as_strided(self.shape, self.strides).copy_(x)
             return memory
-        return torch.empty_strided(self.shape, self.strides, dtype=self.dtype, device="cpu").copy_(x)
+        return self.like.new_empty_strided(self.shape, self.strides).copy_(x)
 
     def is_as_given(self, x: Tensor) -> bool:
         """Whether a tensor that was saved is still that of the form: hooks of saved tensors may have changed it."""
@@ -99,8 +104,9 @@ def memory_layout_of(
     if own_strides is not None:
         fits = fits and all(size == 1 or own == step for size, own, step in zip(batch, own_strides, steps))
     strides = (*steps, heads * dim, 1)
+    like = torch.empty(0, dtype=dtype, device="cpu")
     return MemoryLayout(
-        tuple(shape), strides, num_nodes * heads * dim, dtype, (heads, dim), is_padded, own_strides if fits else None
+        tuple(shape), strides, num_nodes * heads * dim, like, (heads, dim), is_padded, own_strides if fits else None
     )
 
 
@@ -149,14 +155,16 @@ class Launch:
         self.vector_size = 0 if vector is None else num_heads * key_dim
         shape = (*batch, call.num_queries, call.value.shape[-1])
         self.out = memory_layout_of(shape, None, call.value.dtype, num_heads, value_dim)
-        self.stats_shape = (call.num_queries, 2, lanes)
+        self.stats_shape, self.precise = (call.num_queries, 2, lanes), torch.empty(0, dtype=precise, device="cpu")
         self.forward_values, self.backward_values = self._templates()
         self.edge_shapes = [None if x is None else (x.size // x.width, *x.row) for x in self.layouts[3:]]
+        self.is_present = [x is not None for x in (*self.layouts, vector)]
 
     def __call__(self, plan: Plan, seed: int, *tensors: Tensor | None) -> Tensor:
         """The output, `(*batch, query, value_dim)`."""
         if torch.is_grad_enabled() and any([x is not None and x.requires_grad for x in tensors]):
-            out: Tensor = _Launched.apply(self, plan, seed, *tensors)
+            present = [x for x in tensors if x is not None]  # torch takes its time for each argument
+            out: Tensor = _Launched.apply((self, plan, seed), *present)
             return out
         return self.forward(plan, seed, tensors)[0]
 
@@ -168,7 +176,7 @@ class Launch:
             for x, layout in zip(tensors, self.layouts, strict=False)
         ]
         memory.append(self._vector(tensors[6]))  # copies must live until the kernels have read them
-        out, stats = self.out.empty(), torch.empty(self.stats_shape, dtype=self.kernels.dtype, device="cpu")
+        out, stats = self.out.empty(), self.precise.new_empty(self.stats_shape)
         _put_lists(values, PLACES["offsets"], plan.receiver_offsets, plan.senders, plan.receiver_edges)
         _put_addresses(values, _FORWARD, (*memory, stats, out))
         self.kernels.forward(values, seed)
@@ -196,10 +204,16 @@ class Launch:
 
         grads: list[Tensor | None] = [*of_nodes]
         for layout, x in zip(self.layouts[3:], of_others):
-            of_edges = None if layout is None else x.as_strided(layout.shape, layout.strides)
+            of_edges = None if layout is None or x is None else x.as_strided(layout.shape, layout.strides)
             grads.append(of_edges if of_edges is None or layout is None else of_edges.to(layout.dtype))
-        grads.append(None if self.vector_shape is None else of_others[3].view(self.vector_shape))
+        of_vector = of_others[3]
+        grads.append(None if self.vector_shape is None or of_vector is None else of_vector.view(self.vector_shape))
         return [x if need else None for x, need in zip(grads, needs)]
+
+    def apart(self, present: Sequence[Any]) -> list[Any]:
+        """What belongs to the tensors that are there, with None for the others."""
+        remaining = iter(present)
+        return [next(remaining) if is_present else None for is_present in self.is_present]
 
     def _vector(self, vector: Tensor | None) -> Tensor | None:
         """The vector of the score, its numbers one behind the other."""
@@ -249,35 +263,39 @@ class _Launched(torch.autograd.Function):
     """A launch whose output has gradients; see `edgewise.backends.autograd` for those of gradients."""
 
     @staticmethod
-    def forward(ctx: Any, launch: Launch, plan: Plan, seed: int, *tensors: Tensor | None) -> Tensor:
-        out, stats = launch.forward(plan, seed, tensors)
-        ctx.save_for_backward(stats, *tensors)
+    def forward(ctx: Any, launched: tuple[Launch, Plan, int], *present: Tensor) -> Tensor:
+        launch, plan, seed = ctx.launched = launched
+        out, stats = launch.forward(plan, seed, launch.apart(present))
+        ctx.save_for_backward(stats, *present)
         ctx.set_materialize_grads(False)
-        ctx.launched = launch, plan, seed
         return out
 
     @staticmethod
     def backward(ctx: Any, grad_out: Tensor | None) -> tuple:
-        if grad_out is None:
-            return (None,) * 10
         launch, plan, seed = ctx.launched
-        (stats, *tensors), needs = ctx.saved_tensors, ctx.needs_input_grad[3:]
-        if not torch.is_grad_enabled() and _are_plain(grad_out, tensors):
-            return None, None, None, *launch.backward(plan, seed, tensors, stats, grad_out, needs)
+        (stats, *present), needs = ctx.saved_tensors, ctx.needs_input_grad[1:]
+        if grad_out is None:
+            return None, *[None] * len(present)
+        tensors, needs = launch.apart(present), [need is True for need in launch.apart(needs)]
+        is_plain = _are_plain(grad_out, present)
+        if is_plain and not torch.is_grad_enabled():
+            gradients: Sequence = launch.backward(plan, seed, tensors, stats, grad_out, needs)
+        else:
 
-        def formula(*tensors: Tensor | None) -> Tensor:
-            out: Tensor = launch.formula(plan, seed, *tensors)
-            return out
+            def formula(*tensors: Tensor | None) -> Tensor:
+                out: Tensor = launch.formula(plan, seed, *tensors)
+                return out
 
-        computed = None
-        if _are_plain(grad_out, tensors):
-            with torch.no_grad():
-                computed = launch.backward(plan, seed, tensors, stats, grad_out, needs)
-        return None, None, None, *gradients_by_formula(formula, grad_out, tensors, needs, [None] * 7, computed)
+            computed = None
+            if is_plain:
+                with torch.no_grad():
+                    computed = launch.backward(plan, seed, tensors, stats, grad_out, needs)
+            gradients = gradients_by_formula(formula, grad_out, tensors, needs, [None] * len(tensors), computed)
+        return None, *[x for x, is_present in zip(gradients, launch.is_present) if is_present]
 
 
-def _are_plain(grad_out: Tensor, tensors: Sequence[Tensor | None]) -> bool:
+def _are_plain(grad_out: Tensor, tensors: Sequence[Tensor]) -> bool:
     """Whether kernels can read tensors: neither tracers' nor some that a transform of torch is at work on."""
     if type(grad_out) not in PLAIN or is_transformed(grad_out) or torch.compiler.is_compiling():
         return False
-    return all([x is None or type(x) in PLAIN for x in tensors])
+    return all([type(x) in PLAIN for x in tensors])
