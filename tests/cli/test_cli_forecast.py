@@ -53,7 +53,7 @@ def test_a_forecast_depends_on_the_neighbors(learn, chain, edgewise, paste, tmp_
     assert with_graph < 0.75 * alone, "a is noise for both; b and c are known to who hears a and b"
     predicted = tmp_path / "next.csv"
     code, _, err = edgewise("predict", tmp_path / "run", chain[0], "--edges", chain[1], "-o", predicted)
-    assert (code, err) == (0, f"2 steps behind '199': {predicted}\n")
+    assert (code, err) == (0, f"2 steps after '199': {predicted}\n")
     rows = read_csv(predicted)
     assert [list(row) for row in rows] == [["steps_ahead", "step", "a", "b", "c"]] * 2
     assert [row["step"] for row in rows] == ["200", "201"]
@@ -75,7 +75,7 @@ def test_missing_times_are_refused_or_filled_and_said(learn, chain, edgewise, tm
     rows = [*rows[:20], *rows[50:100][::-1], *rows[100:]]
     chain[0].write_text("\n".join([header, *rows]) + "\n")
     code, _, err = learn("--epochs", 1)
-    assert (code, "30 steps are missing, the first behind '19'" in err) == (2, True), err
+    assert (code, "30 steps are missing, the first after '19'" in err) == (2, True), err
     code, out, _ = learn("--epochs", 1, "--gaps", "mask")
     assert (code, "200 steps of 3 nodes, 90 empty cells" in out) == (0, True)
     assert "50 rows were out of order and sorted by time" in out and "30 steps are missing" in out

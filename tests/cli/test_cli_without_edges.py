@@ -22,7 +22,7 @@ def test_a_graph_of_a_run_over_files_lacks_its_features(edgewise, tmp_path):
     code, _, err = edgewise("predict", tmp_path / "run", nodes, "--edges", edges, "-o", tmp_path / "out.csv")
     assert code == 2 and "its nodes have no features, but the model was trained on 2" in err
     code, out, _ = edgewise(*words, "-o", tmp_path / "bare")
-    assert code == 0 and "2 features of a node: how many edges come and how many go, as no other is known" in out
+    assert code == 0 and "2 features of a node: in- and out-degree, as no other is known" in out
     assert edgewise("predict", tmp_path / "bare", nodes, "--edges", edges, "-o", tmp_path / "out.csv")[0] == 0
     assert len(read_csv(tmp_path / "out.csv")) == 12
 

@@ -68,7 +68,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         metavar="NAME",
         help="methods by name, the one that is shown first in front, such as occlusion integrated-gradients; options "
-        "stand behind a colon, as in shapley:samples=64; an unknown name lists all (default: the cheap ones)",
+        "follow a colon, as in shapley:samples=64; an unknown name lists all (default: the cheap ones)",
     )
     parser.add_argument("--top", type=int, metavar="N", help="keep the strongest weights of each token, atom or node")
     add_molecule_limits(parser)

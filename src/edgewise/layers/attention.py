@@ -144,7 +144,7 @@ class MultiHeadAttention(nn.Module):
 
         Args:
             query, key, value, neighborhood: as in `attend`, heads left out. A neighborhood that varies has the batch
-                axes of the nodes, `(*batch, query, key)` as a mask, and may have an axis of heads behind them,
+                axes of the nodes, `(*batch, query, key)` as a mask, and may have an axis of heads after them,
                 `(*batch, head, query, key)`; an axis of size 1 serves all.
             edge_features: one row an edge; `Edges` only.
             edge_rows: the row of each edge in `edge_features`, where many edges have the same features.

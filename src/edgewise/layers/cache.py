@@ -69,7 +69,7 @@ class LayerCache:
     @contextmanager
     def unchanged_by_errors(self) -> Iterator[None]:
         """Within it, an error leaves the cache as it was, so that the call can be made again."""
-        before, is_done = vars(self).copy(), False  # buffers are written behind their length alone
+        before, is_done = vars(self).copy(), False  # buffers are written after their length alone
         try:
             yield
             is_done = True
@@ -128,7 +128,7 @@ def _of(layers: list[LayerCache], number: int, is_fixed: bool) -> LayerCache:
 
 
 def _with_room(buffer: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
-    """The buffer, or one of twice the size with the same content, so that the new nodes fit behind `length`."""
+    """The buffer, or one of twice the size with the same content, so that the new nodes fit after `length`."""
     needed = length + new.shape[axis]
     if buffer is not None and buffer.shape[axis] >= needed:
         return buffer

@@ -54,7 +54,7 @@ class GraphPosition(nn.Module):
 
         Args:
             nodes: x.
-            positions: φ and, behind them, p.
+            positions: φ, followed by p.
             offsets: nodes of graph g are `offsets[g]:offsets[g + 1]`; all are of one graph where None.
 
         Raises:

@@ -70,7 +70,7 @@ def over_heads(
         head_shape: the heads; two axes where some share their keys, none where the layer lacks them.
 
     Raises:
-        ShapeError: its axes are neither those of the batch nor, where there are heads, those with one of heads behind
+        ShapeError: its axes are neither those of the batch nor, where there are heads, those with one of heads after
             them.
     """
     if isinstance(neighborhood, Joined):

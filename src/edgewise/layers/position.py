@@ -398,7 +398,7 @@ def default_positions(
 
 
 def distances(neighborhood: Neighborhood, positions: Tensor, key_positions: Tensor) -> Tensor:
-    """How far each key stands behind its query: `(edge)` for `Edges`, else `(*batch, query, key)`."""
+    """How far each key stands after its query: `(edge)` for `Edges`, else `(*batch, query, key)`."""
     if isinstance(neighborhood, Edges):
         return key_positions[..., neighborhood.senders] - positions[..., neighborhood.receivers]
     return key_positions[..., None, :] - positions[..., :, None]

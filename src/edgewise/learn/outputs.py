@@ -183,7 +183,7 @@ class EnsemblePredictions:
         """From the predictions of each member.
 
         Args:
-            members: `(row, variant, output)` of each, those of companions behind the network's.
+            members: `(row, variant, output)` of each, those of companions after the network's.
             companions: the number of variants that each is, see `Stack`.
         """
         values, stds = (np.stack([reduce(outputs, axis=1) for outputs in members]) for reduce in (np.mean, np.std))

@@ -32,7 +32,7 @@ def rings_and_stars(value):
 @pytest.mark.parametrize("model", ["attention", "gcn"])
 def test_rings_and_stars_differ_where_all_nodes_have_one_value(model, value, tmp_path):
     graphs, kinds = rings_and_stars(value)
-    with pytest.warns(UserWarning, match="no feature varies over the nodes of training graphs: the numbers of edges"):
+    with pytest.warns(UserWarning, match="no feature varies over the nodes of training graphs: in- and out-degree"):
         classifier = GraphClassifier(model=model, **SMALL).fit(graphs, kinds)
     assert classifier.score(graphs, kinds) == 1.0
     probabilities = classifier.predict_proba(graphs[:4])
@@ -71,7 +71,7 @@ def test_nodes_of_one_graph(tmp_path):
     features = np.concatenate([x for (x, _), _ in graph])
     edges = np.concatenate([index + start for (_, index), start in graph], axis=1)
     label = np.arange(48) % 6 == 0
-    with pytest.warns(UserWarning, match="no feature varies over the training nodes: the numbers of edges that come"):
+    with pytest.warns(UserWarning, match="no feature varies over the training nodes: in- and out-degree are added"):
         classifier = NodeClassifier(model="gcn", **{**SMALL, "epochs": 60}).fit(features, label, edges)
     assert classifier.score(features, label, edges) == 1.0
     assert classifier.n_features_in_ == 1
@@ -144,7 +144,7 @@ def test_a_type_whose_features_do_not_vary(tmp_path):
     data = hetero()
     data["author"].x = torch.ones(8, 2)
     label = label_of_papers(data)
-    with pytest.warns(UserWarning, match="no feature varies over the nodes of type 'author': the numbers of edges"):
+    with pytest.warns(UserWarning, match="no feature varies over the nodes of type 'author': in- and out-degree"):
         classifier = NodeClassifier(model="hgt", model_dim=8, num_heads=2, epochs=2).fit(data, label)
     assert classifier.trained_.encoder.types.degrees == ("author",)
     probabilities = classifier.predict_proba(data)

@@ -65,7 +65,7 @@ def test_another_step_of_time_than_that_of_the_training_is_said(fitted, index, s
 
 def test_gaps_and_repeats_are_refused_or_filled_and_said():
     lacking = TABLE.drop(HOURS[[20, 21]])
-    with pytest.raises(DataError, match=r"2 steps are missing, the first behind '2024-03-31 07:00:00'.* gaps"):
+    with pytest.raises(DataError, match=r"2 steps are missing, the first after '2024-03-31 07:00:00'.* gaps"):
         Forecaster(**SMALL).fit(lacking)
     with pytest.warns(UserWarning, match="fit: 2 steps are missing, .*: interpolated"):
         Forecaster(**SMALL, gaps="interpolate").fit(lacking)
@@ -132,7 +132,7 @@ def test_an_index_of_times_in_any_form(index):
     assert found.index.equals(pd.date_range("2024-03-01", periods=3))
     with pytest.warns(UserWarning, match="predict: 60 rows were out of order and sorted by time"):
         pd.testing.assert_frame_equal(model.predict(table.iloc[::-1]), found)
-    with pytest.raises(DataError, match="1 step is missing, the first behind '2024-01-05"):
+    with pytest.raises(DataError, match="1 step is missing, the first after '2024-01-05"):
         Forecaster(**SMALL).fit(table.drop(index[5]))
     noisy = (found + np.arange(6.0).reshape(3, 2) / 10).set_axis(index[60:])
     assert model.score(table, noisy.iloc[::-1]) == pytest.approx(model.score(table, noisy.to_numpy()))

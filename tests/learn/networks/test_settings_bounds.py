@@ -46,7 +46,7 @@ def test_no_size_is_absurd(settings, shapes_unchecked):
     ],
 )
 def test_heads_divide_the_size_of_layers_that_have_heads(settings, with_heads, without):
-    """The readout of molecules has them too, but behind layers over edges."""
+    """The readout of molecules has them too, but after layers over edges."""
     for name in without:
         assert settings(model=name, model_dim=30).model_dim == 30
     for name in with_heads:

@@ -133,7 +133,7 @@ class WordCounts(nn.Module):
         """The features that end at each token, as rows of `weights`.
 
         Args:
-            tokens: texts one behind the other.
+            tokens: texts one after the other.
             starts: where each of them starts.
         """
         keys = tokens.roll(1, 0).index_fill(0, starts, self.num_tokens) * self.num_tokens + tokens
@@ -305,7 +305,7 @@ def _starts(offsets: Int64[Tensor, " boundary"]) -> Int64[Tensor, " row"]:
 
 
 def _packed(texts: Sequence[np.ndarray]) -> tuple[Int64[Tensor, " token"], Int64[Tensor, " boundary"]]:
-    """Texts one behind the other, and where each starts and the last ends."""
+    """Texts one after the other, and where each starts and the last ends."""
     tokens = np.concatenate([np.zeros(0, np.int64), *texts])
     return torch.from_numpy(tokens), torch.from_numpy(np.cumsum([0, *map(len, texts)], dtype=np.int64))
 

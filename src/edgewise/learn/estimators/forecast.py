@@ -152,7 +152,7 @@ def _in_time(estimator: Any, series: Series, times: pd.Index | None) -> Series:
 
 
 def future_index(series: Series, num_steps: int, times: pd.Index) -> pd.Index:
-    """The times of the steps behind the last of a series, in the time zone and by the name that its times have."""
+    """The times of the steps after the last of a series, in the time zone and by the name that its times have."""
     assert series.clock is not None
     index = pd.Index([series.clock.time(len(series.values) + step) for step in range(num_steps)], name=times.name)
     if not isinstance(index, pd.DatetimeIndex) or index.tz is None:

@@ -235,7 +235,7 @@ def naming_rows(data: object, y: object, validation: object = None) -> Iterator[
     Args:
         data: The rows.
         y: Their targets, whose labels count where the rows have none.
-        validation: (rows, targets) that stand behind them.
+        validation: (rows, targets) that follow them.
     """
     parts = [(data, y, ""), *([(*validation[:2], " of validation")] if isinstance(validation, tuple) else [])]
 

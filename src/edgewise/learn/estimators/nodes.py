@@ -47,7 +47,7 @@ def prediction_data(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeDa
 
 
 def num_features(trained: FittedTable[NodeEncoder]) -> int:
-    """Features of a node as X has them: without the numbers of edges that stand for those of some types."""
+    """Features of a node as X has them: without the degrees that some types have."""
     if trained.encoder.on_graph.has_degrees:
         return 0
     return trained.encoder.on_graph.num_columns - (

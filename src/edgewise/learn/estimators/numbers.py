@@ -43,7 +43,7 @@ def as_numbers(argument: str, values: object, *, in_fit: bool = False) -> Float6
     Args:
         argument: what it is called in a message.
         values: an array, a list, a tensor, a Series or a DataFrame.
-        in_fit: whether rows may stand behind others, so that `naming_rows` calls them as their owner does.
+        in_fit: whether rows may follow others, so that `naming_rows` calls them as their owner does.
 
     Raises:
         DataError: it is one string, or a value is not a number, such as a date or a duration.

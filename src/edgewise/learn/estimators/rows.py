@@ -260,7 +260,7 @@ def _named_targets(cells: np.ndarray, names: Sequence[str]) -> "np.ndarray | Dat
 def _with_validation(
     estimator: Estimator, adapter: RowAdapter, X: object, y: object, extra_inputs: ExtraInputs, supervision: Supervision
 ) -> tuple[object, np.ndarray, Supervision]:
-    """Rows and targets with those of the validation behind them, whose columns are taken by their names."""
+    """Rows and targets, followed by those of the validation, whose columns are taken by their names."""
     if more := sorted(extra_inputs.keys() | ({"groups"} if supervision.groups is not None else set())):
         raise DataError(f"fit: validation is (X, y), which has no {more[0]}; give a mask (row) instead.")
     added_X, added_y = pair_of(supervision.validation)

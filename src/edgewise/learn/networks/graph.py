@@ -90,7 +90,7 @@ class WholeReadout(nn.Module):
 class RootReadout(nn.Module):
     """The root of each tree, which attends to all nodes of it: layers carry k edges far, and a tree may be deeper.
 
-    h_g = x_r + Σ_{i in g} softmax_i(q_r·k_i/√d) v_i, and a feed-forward network behind it
+    h_g = x_r + Σ_{i in g} softmax_i(q_r·k_i/√d) v_i, and a feed-forward network after it
     """
 
     def __init__(self, model_dim: int, num_heads: int):

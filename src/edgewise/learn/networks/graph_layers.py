@@ -75,7 +75,7 @@ class LayerSpec:
 
         Args:
             given: how messages call them.
-            num_features: how many there are; None for any number.
+            num_features: the number of features; None for any.
             remedy: what else to do.
         """
         if not self.ignores_edges(num_features):
@@ -187,7 +187,7 @@ _SPECS = (
     ),
     LayerSpec(
         "gatv2",
-        "the same with two matrices, one for each end of an edge, and the vector behind the nonlinearity",
+        "the same with two matrices, one for each end of an edge, and the vector after the nonlinearity",
         "Brody et al. 2022",
         reads=("num_layers", "num_heads", "attention_dropout"),
         recipes={"nodes": _PAPER_OF_GAT, "graphs": NONE, "links": NONE, "molecules": NONE},

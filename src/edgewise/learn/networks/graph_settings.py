@@ -130,7 +130,7 @@ GRAPH_READOUTS: tuple[str, ...] = get_args(GraphReadoutName)
 
 @dataclass(frozen=True)
 class GraphSettings:
-    """The readout and the head behind the layers over the edges."""
+    """The readout and the head after the layers over the edges."""
 
     readout: GraphReadoutName = setting("attention_sum")
     """How node vectors become one vector of the graph: attention and sum side by side, one of attention, mean, sum and
@@ -288,7 +288,7 @@ class PropertySettings:
         if self.temperature != 1.0 and self.normalize != "softmax":
             raise SettingError(f"--temperature goes with --normalize softmax, not {self.normalize}.")
 
-        # The readout has heads, too, but behind layers over edges.
+        # The readout has heads, too, but after layers over edges.
         has_heads = "num_heads" in self.spec.reads or not self.spec.over_edges
         if self.model_dim is not None and has_heads:
             check_heads(self)

@@ -24,7 +24,7 @@ class MoleculeTransformer(nn.Module):
         x ← x + A(norm(x));   x ← x + F(norm(x));   m = mean over atoms of norm(x)
         A = λ_a softmax(QKᵀ/√d) V + λ_d softmax(−D) V + λ_g A V,    λ_g = 1 − λ_a − λ_d
 
-    Each molecule has a dummy atom with a learned vector behind its own atoms, bonded to none and `FAR` from all, which
+    Each molecule has a dummy atom with a learned vector after its own atoms, bonded to none and `FAR` from all, which
     is where a head looks that finds nothing. In a trace, atom a of molecule g has the number a + g, and the last
     number of each molecule is its dummy.
 

@@ -134,7 +134,7 @@ ReadoutName = Literal["attention", "mean", "sum", "max"]
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """What reads the tokens of a text."""
+    """The encoder of a text."""
 
     encoder: EncoderName = setting("transformer", hidden=True)
     """A transformer, or a recurrent network (lstm, gru, rnn) in both directions; `--model` names it."""
@@ -149,7 +149,7 @@ class ReaderSettings:
 
 @dataclass(frozen=True)
 class TextSettings(ReaderSettings):
-    """What reads the tokens of a text, and how their vectors become one."""
+    """The encoder of a text, and how its token vectors become one."""
 
     readout: ReadoutName = setting("attention")
     """How token vectors become one vector of the text."""

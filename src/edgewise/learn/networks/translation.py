@@ -75,7 +75,7 @@ class Writer(nn.Module):
 
     @abstractmethod
     def next(self, tokens: Int64[Tensor, " beam"], progress: Any) -> Float[Tensor, " beam num_tokens"]:
-        """The scores for the token after one more of every text; `progress` is then behind it."""
+        """The scores for the token after one more of every text; `progress` is then after it."""
 
     def _scaled(self, tokens: Tensor, vectors: Tensor | None = None) -> Tensor:
         """√d E[token]."""

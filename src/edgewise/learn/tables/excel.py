@@ -21,13 +21,13 @@ def read_sheet(name: str, sheet: str | None) -> tuple[list[str], list[list[objec
         sheet: the sheet, which may be hidden; None is the first one that is not.
 
     Returns:
-        The header: the first row that is not blank. The rows behind it that are not blank, each as long as the
+        The header: the first row that is not blank. The rows after it that are not blank, each as long as the
         header; dates and times are text as in ISO 8601, and `#N/A` is None. The row of the sheet for the header and
         for each row.
 
     Raises:
         DataError: the file is not a workbook, lacks the sheet, or is larger than the limits; a cell holds a formula
-            without a value, or stands behind the last column; or the sheet is empty.
+            without a value, or stands after the last column; or the sheet is empty.
         MissingExtraError: openpyxl is not installed.
     """
     try:

@@ -51,7 +51,7 @@ class GraphEncoding:
     num_columns: int
     """Features of a node as they stand in the file."""
     adds_degrees: bool = False
-    """Whether the numbers of edges that come and go are features as well, because no other one varies."""
+    """Whether in- and out-degree are features as well, because no other one varies."""
     has_degrees: bool | None = None
     """Whether nothing was known of the nodes in training but their edges; None where a run does not say."""
     categories: Categories = field(default_factory=dict)
@@ -187,7 +187,7 @@ class GraphEncoding:
 
 
 def with_degrees(features: NodeFeatures | StoredFeatures, edges: EdgeList | None) -> NodeFeatures | StoredFeatures:
-    """The features of nodes and, behind them, the numbers of edges that come and go.
+    """The features of nodes, followed by in- and out-degree.
 
     Args:
         features: of the nodes.
@@ -200,7 +200,7 @@ def with_degrees(features: NodeFeatures | StoredFeatures, edges: EdgeList | None
 
 
 def are_degrees(features: np.ndarray | NodeFeatures | StoredFeatures, edges: EdgeList | None) -> bool:
-    """Whether the features of nodes are the numbers of edges that come and go, and no others."""
+    """Whether the features of nodes are in- and out-degree, and no others."""
     if isinstance(features, StoredFeatures):
         return features.has_degrees
     assert edges is not None
@@ -217,7 +217,7 @@ def lacks_features(
 
     Args:
         scaler: of the features.
-        features: of the nodes; where they are the numbers of edges already, nothing can be added.
+        features: of the nodes; where they are degrees already, nothing can be added.
         edges: between the nodes; None where a store has them.
     """
     if not isinstance(scaler, ColumnScaler) or scaler.imputer.marked:  # which numbers are missing varies

@@ -32,7 +32,7 @@ def notes_of_features(
         nodes: the features of the nodes.
         edges: between them; None where a store has them.
         types: of nodes and edges; None where there are none.
-        edge_scaler: scales the features of edges, for what is behind the layers; None where nothing there reads them.
+        edge_scaler: scales the features of edges, for what comes after the layers; None where nothing there reads them.
     """
     lines = []
     names = on_graph.names_of_features()
@@ -115,7 +115,7 @@ def one_process(prepared: Prepared) -> str:
 
 def features_in_words(count: int, *, has_degrees: bool) -> str:
     """How many features nodes have, and whether they are their edges."""
-    of_edges = ": how many edges come and how many go, as no other is known" if has_degrees else ""
+    of_edges = ": in- and out-degree, as no other is known" if has_degrees else ""
     return f"{plural(count, 'feature')} of a node{of_edges}"
 
 

@@ -25,7 +25,7 @@ GRAPH_RECIPE = TrainSettings(
     ema_decay=0.0,
     checkpoint="best",
 )
-"""How one graph is learned by default: each step sees all of it."""
+"""The default recipe for one graph: each step sees all of it."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def with_layer(
         model: The settings of the task, which name its layer by default.
         train: Its recipe.
         also: Settings of `model` that are read whatever the layer is.
-        head_reads_edges: Whether edge features are read behind the layers too.
+        head_reads_edges: Whether edge features are read after the layers too.
 
     Raises:
         SettingError: A setting is given that the layer does not read.

@@ -42,7 +42,7 @@ class Subgraph:
             centers: the center node, or several different ones.
             reach: the hops that the model reaches.
             border: 1 where a node that is `reach` hops away must still know how many edges come to it.
-            is_whole: whether all other nodes and edges stand behind these.
+            is_whole: whether all other nodes and edges come after these.
         """
         first = np.atleast_1d(np.asarray(centers, dtype=np.int64))
         senders, receivers = graph.edges.senders.numpy(), graph.edges.receivers.numpy()
@@ -101,7 +101,7 @@ class NodePerturbation:
 
     def __call__(self, removed: Sequence[Removed]) -> Float64[np.ndarray, " removal"]:
         """The number without these nodes and edges, each removal in a copy of the graph of its own."""
-        # Virtual nodes stand behind all others, once: then a batch holds one copy.
+        # Virtual nodes come after all others, once: then a batch holds one copy.
         step = 1 if self.subgraph.graph.num_virtual_nodes else max(1, BATCH_SIZE // self.subgraph.size)
         numbers = [self._predict(removed[start : start + step]) for start in range(0, len(removed), step)]
         return np.concatenate([np.zeros(0), *numbers])

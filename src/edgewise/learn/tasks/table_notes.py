@@ -199,7 +199,7 @@ def names_of_features(named: Sequence[str], count: int, categories: Mapping[str,
     Args:
         named: the columns of numbers.
         count: how many features there are, words counted one by one.
-        categories: the words, which stand behind the numbers.
+        categories: the words, which come after the numbers.
     """
     count -= sum(map(len, categories.values()))
     return [repr(name) for name in named] if len(named) == count else [f"feature {number}" for number in range(count)]
@@ -214,10 +214,10 @@ def constant_features(
         scaler: of the features.
         names: of the first of them; the others are not named.
         what: whose they are, such as "training nodes".
-        adds_degrees: whether none varies, so that the numbers of edges were added.
+        adds_degrees: whether none varies, so that degrees were added.
     """
     if adds_degrees:
-        return [f"warning: no feature varies over the {what}: the numbers of edges that come and go are added to them"]
+        return [f"warning: no feature varies over the {what}: in- and out-degree are added"]
     constant = [names[column] for column in scaler.constant_columns if column < len(names)]
     if not constant or not scaler.smallest:  # nothing was seen, such as edges of graphs without any
         return []

@@ -36,18 +36,18 @@ class TextEncoder:
     tokens: TokenKind
     """What a text is cut into."""
     num_tokens: int
-    """Tokens that the networks have vectors for: those of the tokenizer, and any that stand unused behind them."""
+    """Tokens that the networks have vectors for: those of the tokenizer, and any unused ones after them."""
     text: TextSettings
-    """What reads, and how one vector is made of all."""
+    """The encoder of a text, and how its token vectors become one."""
     settings: TransformerSettings
-    """The sizes of what reads."""
+    """The architecture of the encoder."""
     start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
-    """Weights that every member's encoder begins with."""
+    """Initial weights of every member's encoder."""
 
     rows_per_batch: ClassVar[int] = ROWS_PER_BATCH
 
     def new_network(self, output: Targets) -> TextModel:
-        """What reads texts, with its start."""
+        """A network with its initial weights."""
         hidden = self.tokenizer.unknown if self.tokenizer.mask is None else self.tokenizer.mask
         model = TextModel(self.num_tokens, hidden, output.num_outputs, self.text, self.settings)
         if self.start:

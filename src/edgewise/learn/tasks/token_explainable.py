@@ -218,7 +218,7 @@ class ExplainedTokens:
     more_parts: Sequence[Part] = ()
     """Parts besides sentences."""
     more_units: Sequence[Unit] = ()
-    """Units behind the tokens, which get no attributions."""
+    """Units after the tokens, which get no attributions."""
     more_sources: Mapping[str, str] = field(default_factory=dict)
     """The texts that these units stand in."""
     show: Callable[[str], str] = visible

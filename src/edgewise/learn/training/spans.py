@@ -18,8 +18,8 @@ def marks_spans(tags: Iterable[str]) -> bool:
 def spans_of(tags: Tags) -> set[Span]:
     """The spans that the tags of one sentence mark, in any of the schemes IOB1, IOB2 and IOBES.
 
-    A span begins at B and S; at I and E where none goes on (behind O, E and S); and wherever the type changes. It ends
-    before the next one and before O, and behind E and S. So I after O begins a span, and so does I-X after B-Y.
+    A span begins at B and S; at I and E where none goes on (after O, E and S); and wherever the type changes. It ends
+    before the next one and before O, and after E and S. So I after O begins a span, and so does I-X after B-Y.
 
     Args:
         tags: "O", or a sign and a type, such as "B-PER".

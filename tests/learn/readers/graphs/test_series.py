@@ -40,7 +40,7 @@ DAYS = ["2024-02-27,1,1,1", "2024-02-28,2,2,2", "2024-03-01,4,,8"]
         (
             DAYS,
             "error",
-            r"column 'hour': 1 step is missing, the first behind '2024-02-28'; add them, or .* --gaps mask",
+            r"column 'hour': 1 step is missing, the first after '2024-02-28'; add them, or .* --gaps mask",
         ),
         (["1,1,1,1", "2,1,1,1", "2,3,3,3"], "error", r"lines 3 and 4 both have the time '2'; .*--gaps mask"),
         (["1,1,1,1", "x,1,1,1", "3,3,3,3"], "mask", r"line 3: 'x' is not a time; expected numbers or dates"),
@@ -61,7 +61,7 @@ def test_times_are_sorted_filled_and_go_on(tmp_path):
     np.testing.assert_array_equal(masked.values[:, 0], [1, 2, np.nan, 4])
     assert masked.notes == (
         "3 rows were out of order and sorted by time",
-        "1 step is missing, the first behind '2024-02-28': masked",
+        "1 step is missing, the first after '2024-02-28': masked",
     )
     assert masked.clock.at(4) == "2024-03-02"
     straight = series_of(tmp_path, with_gap, gaps="interpolate")

@@ -19,7 +19,7 @@ DAY_MONTH = re.compile(r"\d{1,2}[./-]\d{1,2}[./-]\d{2,4}\b")
 COMPACT = {8: "%Y%m%d", 6: "%Y%m"}
 """How dates are written in so many digits alone."""
 ZONE = re.compile(r":\d\d.*?(Z|[+-]\d\d(?::?\d\d)?)$")
-"""The offset behind a time of the day."""
+"""The offset after a time of the day."""
 OF_DAY = re.compile(r"\s*\d{1,2}:\d{2}(:\d{2}([.,]\d+)?)?\s*([ap]\.?m\.?)?\s*", re.IGNORECASE)
 """A time of the day without a date."""
 OFF_STEP = 0.05
@@ -210,7 +210,7 @@ def _filled(
     length = int(steps[-1]) + 1
     if missing := length - len(steps):
         row = int(np.argmax(np.diff(steps) > 1))
-        message = f"{plural(missing, 'step is', 'steps are')} missing, the first behind {names[row]!r}"
+        message = f"{plural(missing, 'step is', 'steps are')} missing, the first after {names[row]!r}"
         if gaps == "error":
             raise DataError(f"{source}: {message}; add them, or fill them with --gaps mask or interpolate.")
         if length > MAX_FILLED * len(steps):
@@ -235,7 +235,7 @@ class _Read:
     """One way to read the cells of a time column."""
 
     numbers: Float64[np.ndarray, " row"]
-    """NaN where a cell cannot be read so: of dates the months, or the parts of a second behind the earliest."""
+    """NaN where a cell cannot be read so: of dates the months, or the parts of a second after the earliest."""
     unit: Unit = "number"
     dates: pd.DatetimeIndex | None = None
     form: str | None = None

@@ -63,7 +63,7 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
 
     Args:
         path: the file.
-        with_types: whether the types of nodes and edges are read; x may then be NaN where a feature is none of a type.
+        with_types: whether the types of nodes and edges are read; x may then be NaN where a type lacks a feature.
         imputes: whether NaN in x is a missing number, for the scale to fill it.
 
     Raises:

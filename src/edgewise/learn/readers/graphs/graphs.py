@@ -29,7 +29,7 @@ class GraphRow:
     features: Float32[np.ndarray, " node feature"]
     """The features of each node."""
     edges: EdgeList
-    """Who is connected with whom, nodes counted from 0; any features of the edges."""
+    """The edges between nodes, counted from 0, with any features."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -399,7 +399,7 @@ def _graphs_with_unreadable_edges(
         edges: those of it that can be read, and the endpoints of the rows that could not be read.
         graph_column: names the graph of an edge; None where its nodes do.
         number_of_graph: the row of each graph by its name.
-        offsets: the nodes of graph g are `offsets[g]:offsets[g + 1]`; behind them come those of no graph.
+        offsets: the nodes of graph g are `offsets[g]:offsets[g + 1]`; after them come those of no graph.
     """
     if graph_column is None:
         numbers = np.searchsorted(offsets, edges.rejected_ends.ravel(), side="right") - 1

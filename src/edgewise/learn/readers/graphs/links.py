@@ -198,7 +198,7 @@ def named_splits(links: Links, words: RowLabels, seed: int) -> Int64[np.ndarray,
     Where no link is in val, a tenth of the training links becomes it.
 
     Args:
-        links: those of the listed edges, and of the reverse edges that were added behind them.
+        links: those of the listed edges, and of the reverse edges that were added after them.
         words: train, val, test or nothing, for each edge.
         seed: of the draw of validation links.
 

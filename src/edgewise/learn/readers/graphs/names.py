@@ -103,7 +103,7 @@ class NodeNames:
 class _Lookup:
     """The positions of texts among others.
 
-    Where the others are whole numbers that lie close together, or such numbers behind a beginning that all share
+    Where the others are whole numbers that lie close together, or such numbers after a beginning that all share
     (`node17`), they are looked up in a table, which is faster than by their letters.
     """
 

@@ -91,11 +91,11 @@ class NodeFeatures:
         num_nodes, num_columns = self.shape
         if self.table is not None:
             return NodeFeatures.of(np.concatenate([self.table, more], axis=1))
-        behind = NodeFeatures.of(more)
-        rows = np.concatenate([self.rows, behind.rows])
+        added = NodeFeatures.of(more)
+        rows = np.concatenate([self.rows, added.rows])
         order = rows.argsort(kind="stable")
-        columns = np.concatenate([self.columns, behind.columns + num_columns])[order]
-        values = np.concatenate([self.values, behind.values])[order]
+        columns = np.concatenate([self.columns, added.columns + num_columns])[order]
+        values = np.concatenate([self.values, added.values])[order]
         return NodeFeatures.of_entries(rows[order], columns, values, (num_nodes, num_columns + more.shape[1]))
 
     def parts(self) -> "list[Float32[np.ndarray, ' node feature']]":
@@ -331,7 +331,7 @@ def one_hot(
         columns: the columns of words.
         categories: the words of each column, where they are known.
         problems: where cells that are empty, or hold another word, are added.
-        foreign: where a column is none of the node's type: the cell must be empty.
+        foreign: where a column is not a feature of the node's type: the cell must be empty.
     """
     check_columns_exist(cells, tuple(columns))
     words_of_column, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]

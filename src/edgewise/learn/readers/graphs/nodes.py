@@ -45,7 +45,7 @@ class NodeData:
     features: NodeFeatures
     """The features of each node; 0 where a cell cannot be read, and NaN where one is empty that is to be filled."""
     edges: EdgeList
-    """Who is connected with whom."""
+    """The edges between nodes."""
     names: tuple[str, ...]
     """The names of the nodes."""
     types: GraphTypes | None = None

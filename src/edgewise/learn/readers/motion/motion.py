@@ -123,7 +123,7 @@ class MotionRows:
         return scales[self.trajectory].astype(np.float32)
 
     def batch(self, rows: np.ndarray, *, with_targets: bool = True) -> BodyBatch:
-        """Some rows, bodies behind each other."""
+        """Some rows, bodies one after the other."""
         motion, trajectory, moment = self.motion, self.trajectory[rows], self.moment[rows]
         num_bodies = motion.positions.shape[2]
         senders, receivers = motion.pairs

@@ -325,7 +325,7 @@ def write_mirrored(
 ) -> int:
     """Writes missing reverse edges, as `Edges.undirected` adds them, and returns their number.
 
-    The places of those that are added begin at `first`, behind all rows.
+    The places of those that are added begin at `first`, after all rows.
     """
     count = 0
     keys = [

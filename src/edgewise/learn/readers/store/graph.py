@@ -34,7 +34,7 @@ class StoredNodes:
         has_loops: whether each node without a loop gets one.
         reads_weights: whether the one feature of an edge is its weight.
         reads_sender_degrees: whether layers divide by how many edges come to a sender.
-        adds_degrees: whether the numbers of edges that come and go are features, too.
+        adds_degrees: whether in- and out-degree are features, too.
         imputer: fills the missing numbers of edges.
         are_marked: whether further features of an edge say which of its numbers were filled.
         scratch: the folder for what does not fit into memory; that of temporary files by default.

@@ -122,8 +122,7 @@ def _from_lines(paths: Sequence[str]) -> TextPairs:
     if len(paths) not in (2, 4, 6):
         raise SettingError(
             f"{plural(len(paths), 'file of lines was', 'files of lines were')} given; expected "
-            "two (texts, translations), four with those of the test "
-            "behind, or six with those of the validation between."
+            "two (texts, translations), four with those of the test last, or six with those of the validation between."
         )
 
     parts = {}

@@ -68,7 +68,7 @@ def read_tagged(
     """Read one, two (train, test) or three (train, val, test) files of sentences.
 
     Args:
-        paths: .conll, .iob, .bio, .txt, .jsonl or .json, also with .gz behind it. Without tags a .txt has a sentence a
+        paths: .conll, .iob, .bio, .txt, .jsonl or .json, also with .gz after it. Without tags a .txt has a sentence a
             line, its words between spaces.
         text_columns: the key of the words in a JSON object, if it is given.
         target_columns: the key of the tags, if it is given.
@@ -350,7 +350,7 @@ def chunks_of(words: Sequence[str], tokenizer: Tokenizer, context: int) -> list[
     stops = np.cumsum(lengths + 1) - 1
     starts = stops - lengths
 
-    # The first token that ends behind the beginning of a word overlaps it, unless it begins behind its end.
+    # The first token that ends after the beginning of a word overlaps it, unless it begins after its end.
     firsts = np.searchsorted(tokens.stops, starts, side="right")
     has_token = firsts < len(tokens.numbers)
     has_token[has_token] = tokens.starts[firsts[has_token]] < stops[has_token]

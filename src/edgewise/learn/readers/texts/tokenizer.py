@@ -52,7 +52,7 @@ class Tokens:
 
 @dataclass(frozen=True, eq=False)
 class RowTokens:
-    """The tokens of a row of texts, those of several columns behind each other."""
+    """The tokens of a row of texts, those of several columns one after the other."""
 
     numbers: Int64[np.ndarray, " token"]
     """Places in the vocabulary."""

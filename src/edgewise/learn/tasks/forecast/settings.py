@@ -27,7 +27,7 @@ RECIPE = TrainSettings(
     loss_function="mae",
     checkpoint="best",
 )
-"""How series are learned by default; the batch size counts windows."""
+"""The default recipe for series; the batch size counts windows."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ForecastRunSettings:
     train: TrainSettings = RECIPE
     """The recipe."""
     task_type: Literal["forecast"] = "forecast"
-    """What is learned."""
+    """The one task type."""
     time_column: str | None = setting(None, metavar="COLUMN")
     """The column of times (numbers or dates) that rows are sorted by; not a node. None keeps the order of the file."""
     gaps: Gaps = setting("error")

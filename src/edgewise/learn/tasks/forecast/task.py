@@ -162,7 +162,7 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     if "steps_ahead" not in table:
         table.insert(0, "steps_ahead", range(1, len(values) + 1))
     content = table if suffix == ".parquet" else table.to_csv(index=False)
-    return content, f"{plural(len(values), 'step')} behind {series.times[-1]!r}"
+    return content, f"{plural(len(values), 'step')} after {series.times[-1]!r}"
 
 
 TASK = Task(

@@ -197,7 +197,7 @@ class ExplainedGraph:
         return self.explained.of_scores(member(copied.with_node_features(features.flatten(0, 1))))
 
     def attention(self) -> Attention:
-        """The layers among nodes, and the readout behind them."""
+        """The layers among nodes, and the readout after them."""
         recorded, layer, size = list(self.traced.weights), self.trained.encoder.settings.spec, self.num_nodes
         name = self.trained.encoder.whole.readout
         readout = recorded.pop() if name in READOUTS else None

@@ -90,7 +90,7 @@ class GraphsEncoder:
     has_degrees: bool | None = None
     """Whether nothing was known of the nodes in training but their edges; None where a run does not say."""
     adds_degrees: bool = False
-    """Whether the numbers of edges that come and go are features of nodes as well, because no other one varies."""
+    """Whether in- and out-degree are features of nodes as well, because no other one varies."""
 
     @property
     def rows_per_batch(self) -> int:
@@ -361,7 +361,7 @@ def read_requested(trained: FittedTable[GraphsEncoder], request: PredictRequest)
 
 
 def node_features(data: GraphData, *, adds_degrees: bool) -> np.ndarray:
-    """(node, feature): what is known of each node and, where they are added, the numbers of edges that come and go."""
+    """(node, feature): the features of each node and, where they are added, in- and out-degree."""
     if not adds_degrees:
         return data.features
     return np.concatenate([data.features, data.edges.degrees(len(data.features))], axis=1, dtype=np.float32)

@@ -89,7 +89,7 @@ def prompt_item(trained: FittedLanguage, prompt: str, label: object = None, top:
         predict_left=predict_left,
         attend=attend,
         derive=lambda: [tokens.by_vectors(network.embedding, nothing, f"that of {name}", of_vectors)],
-        about="The probability less that without the token; those behind it move up.",
+        about="The probability less that without the token; those after it move up.",
         truncation_note="the last {:,} are read",
         more_notes=[] if output.has_end else [unseen],
     ).explainable

@@ -41,13 +41,13 @@ class LanguageRunSettings:
     table: TableFormat = field(default_factory=TableFormat, kw_only=True)
     """How tables and texts are written."""
     data: tuple[str, ...]
-    """The text; several are read one behind the other."""
+    """The text; several are read one after the other."""
     model: TransformerSettings = field(default_factory=TransformerSettings)
     """The model."""
     train: TrainSettings = RECIPE
     """The recipe; its epochs are passes over the text."""
     task_type: Literal["language"] = "language"
-    """What is learned."""
+    """The one task type."""
     tokens: TokenKind = setting("characters", choices=TOKEN_KINDS)
     """How a text is split into tokens."""
     vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))

@@ -15,7 +15,7 @@ from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, na
 from edgewise.learn.training.settings import TrainSettings
 
 RECIPE = replace(GRAPH_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
-"""How links are learned by default; the batch size counts links."""
+"""The default recipe for links; the batch size counts links."""
 STEPS_PER_EPOCH = 10
 """Steps in which each training link is predicted once, by default: nine tenths carry messages."""
 LAYERS = NodeSettings(model="gcn")
@@ -54,7 +54,7 @@ class LinkRunSettings:
     train: TrainSettings = RECIPE
     """The recipe; a step sees the whole graph without the links that it predicts."""
     task_type: Literal["link"] = "link"
-    """What is learned."""
+    """The one task type."""
     node_column: str = setting(AUTO, metavar="COLUMN")
     """The names of the nodes; `auto` is a column called id, node or node_id, else the row."""
     descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))

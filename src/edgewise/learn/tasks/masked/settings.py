@@ -23,7 +23,7 @@ RECIPE = TrainSettings(
     checkpoint="best",
     threads=default_threads(8),
 )
-"""How masked tokens are learned by default; the batch size counts tokens."""
+"""The default recipe for masked tokens; the batch size counts tokens."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class MaskedRunSettings:
     train: TrainSettings = RECIPE
     """The recipe; its batch size counts tokens."""
     task_type: Literal["masked"] = "masked"
-    """What is learned."""
+    """The one task type."""
     tokens: TokenKind = setting("words", choices=TOKEN_KINDS)
     """How a text is split into tokens."""
     vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))

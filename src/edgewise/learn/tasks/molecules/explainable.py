@@ -93,7 +93,7 @@ def _of_transformer(row: Row, trace: Trace) -> Attention:
     offsets = row.batch.graph.offsets
     assert offsets is not None
     graphs = torch.repeat_interleave(torch.arange(len(offsets) - 1), offsets.diff())
-    # Each dummy stands behind the atoms of its molecule.
+    # Each dummy stands after the atoms of its molecule.
     of_atom = torch.arange(row.num_atoms) + graphs
     unit = torch.full((row.num_atoms + len(offsets) - 1,), -1).scatter(0, of_atom, torch.arange(row.num_atoms))
     sizes, layers = offsets.diff() + 1, []

@@ -87,7 +87,7 @@ class Row:
 
 
 def _batch(trained: FittedMolecules, smiles: Sequence[str], conditions: Float[np.ndarray, " 1 condition"]) -> Batch:
-    """One row whose molecules lie one behind the other, each alone in a store: none is shared, none is reordered."""
+    """One row whose molecules lie one after the other, each alone in a store: none is shared, none is reordered."""
     names, limits = trained.encoder.descriptors, trained.encoder.limits
     stores = [MoleculeStore.from_smiles([text], with_descriptors=names, limits=limits) for text in smiles]
     stores = [store.with_coordinates() for store in stores] if trained.encoder.settings.needs_coordinates else stores

@@ -24,7 +24,7 @@ RECIPE = TrainSettings(
     loss_function="mse",
     checkpoint="best",
 )
-"""How motion is learned by default; the batch size counts moments."""
+"""The default recipe for motion; the batch size counts moments."""
 FORCES_RECIPE = replace(RECIPE, learning_rate=5e-3)
 """How forces are learned: a function of the distance alone bears larger steps."""
 HORIZON = 10
@@ -44,7 +44,7 @@ class DynamicsRunSettings:
     train: TrainSettings = RECIPE
     """The recipe."""
     task_type: Literal["dynamics"] = "dynamics"
-    """What is learned."""
+    """The one task type."""
     start: int | None = setting(None)
     """The moment that is read, by its number in the file; None reads all for which a later one is known."""
     every_start: bool = setting(False)

@@ -15,7 +15,7 @@ from edgewise.learn.training.settings import TrainSettings
 
 MODEL = TransformerSettings(num_layers=2, hidden_dim=256, dropout=0.3, context=256)
 RECIPE = replace(TEXT_RECIPE, batch_size=32)
-"""How tags are learned by default; the batch size counts sentences."""
+"""The default recipe for tags; the batch size counts sentences."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class TaggingRunSettings:
     train: TrainSettings = RECIPE
     """The recipe."""
     task_type: Literal["tagging"] = "tagging"
-    """What is learned."""
+    """The one task type."""
     tokens: TokenKind = setting("words", choices=TOKEN_KINDS)
     """How a sentence is split into tokens; the first token of a word carries its tag."""
     vocabulary_size: int = setting(32768, at_least=2, aliases=("vocab-size",))

@@ -83,19 +83,19 @@ class TaggingEncoder:
     tokens: TokenKind
     """What a text is cut into."""
     reader: ReaderSettings
-    """What reads a sentence."""
+    """The encoder of a sentence."""
     settings: TransformerSettings
-    """The sizes of what reads."""
+    """The architecture of the encoder."""
     start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
-    """Weights that what reads begins with."""
+    """Initial weights of the encoder."""
 
     @property
     def hiding_token(self) -> int | None:
-        """The token behind which a word is hidden; None where the vocabulary has none."""
+        """The token that hides a word; None where the vocabulary has none."""
         return self.tokenizer.mask if self.tokenizer.unknown is None else self.tokenizer.unknown
 
     def new_network(self, output: Tags) -> TagModel:
-        """What reads sentences, and a score of each tag for each token."""
+        """A network that scores each tag for each token."""
         network = TagModel(len(self.tokenizer), self.tokenizer.unknown, len(output.tags), self.reader, self.settings)
         if self.start:
             network.encoder.load_state_dict(self.start)
@@ -324,7 +324,7 @@ def num_unknown(prepared: PreparedSentences) -> int:
 
 
 def columns(sentences: TaggedSentences, tags: list[list[str]]) -> str:
-    """A word and its tag a line, a blank line behind each sentence."""
+    """A word and its tag a line, a blank line after each sentence."""
     lines = []
     for line, words, tags_of_words in zip(sentences.lines, sentences.words, tags, strict=True):
         for word, tag_of_word in zip(words, tags_of_words, strict=True):

@@ -22,7 +22,7 @@ RECIPE = TrainSettings(
     ema_decay=0.0,
     threads=default_threads(2),
 )
-"""How a table of texts is learned by default."""
+"""The default recipe for a table of texts."""
 RECURRENT_RATE = 2e-3
 """The learning rate of a recurrent network, by default."""
 

@@ -349,7 +349,7 @@ def _joined(words: Sequence[Weights]) -> list[Weights]:
 
 
 def _moved(layer: Layer, senders: int, receivers: int) -> Layer:
-    """A layer whose units stand behind others."""
+    """A layer whose units come after others."""
     return replace(layer, senders=layer.senders + senders, receivers=layer.receivers + receivers)
 
 

@@ -25,7 +25,7 @@ RECIPE = TrainSettings(
     checkpoint="best",
     threads=default_threads(8),
 )
-"""How a translation is learned by default; the batch size counts tokens."""
+"""The default recipe for translations; the batch size counts tokens."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TranslationRunSettings:
     beam: BeamSettings = field(default_factory=BeamSettings)
     """The beam search."""
     task_type: Literal["translation"] = "translation"
-    """What is learned."""
+    """The one task type."""
     vocabulary_size: int = setting(8192, at_least=2, aliases=("vocab-size",))
     """Byte pairs, of both languages together, at most."""
     label_smoothing: float = setting(0.1, at_least=0, below=1, aliases=("label-smoothing-factor",))

@@ -97,7 +97,7 @@ class TranslationEncoder:
         return self.settings.context - 1
 
     def new_network(self, output: Translations) -> Writer:
-        """What reads a text, and writes its translation."""
+        """A network that translates texts."""
         if isinstance(self.settings, RecurrentSettings):
             return RecurrentTranslationModel(self.num_tokens, self.settings)
         return TranslationModel(self.num_tokens, self.settings)
