@@ -12,6 +12,7 @@ import torch
 from cli_tables import read_csv
 from edgewise.errors import RunFolderError
 from edgewise.learn.batches.tokens import TokenBatch
+from edgewise.learn.readers.texts.tokenizer import ALL_UNKNOWN
 from edgewise.learn.tasks.masked.task import load, scores_of_frequency
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.masks import Masking, MaskLoader, TokenChunks
@@ -107,6 +108,19 @@ def test_a_vector_for_each_text(edgewise, tmp_path):
     assert edgewise("train", lines, *QUICK, "-o", tmp_path / "lines")[0] == 0
     code, _, err = edgewise("fingerprint", tmp_path / "lines", table, "-o", tmp_path / "x.npz")
     assert (code, "name the columns that hold texts: --text-columns text" in err) == (2, True)
+
+
+def test_a_vector_of_unknown_words_says_so(edgewise, tmp_path):
+    """Its status was ok, where that of a prediction was not."""
+    lines = tmp_path / "lines.txt"
+    lines.write_text("\n".join(sentences(30)) + "\n")
+    assert edgewise("train", lines, *QUICK, "-o", tmp_path / "run")[0] == 0
+    lines.write_text(f"{sentences(1)[0]}\nqqq zzz\n")
+    code, out, _ = edgewise("fingerprint", tmp_path / "run", lines, "-o", tmp_path / "vectors.npz")
+    assert code == 0
+    assert "2 of 2 rows have a vector of 16, 1 of them with a remark in status" in out
+    with np.load(tmp_path / "vectors.npz") as found:
+        assert found["status"].tolist() == ["ok", ALL_UNKNOWN]
 
 
 def test_a_run_that_was_stopped_goes_on_with_the_same_bits(lines, edgewise, tmp_path, monkeypatch):

@@ -31,15 +31,19 @@ def run(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from edgewise.learn.files import write_bytes
+    from edgewise.learn.tables.cell import OK
     from edgewise.learn.training.device import pick_device
 
     vectors = task.vectors(trained, table, pick_device(request.device))
+    statuses = trained.encoder.statuses(table)
     buffer = io.BytesIO()
-    np.savez(buffer, vectors=vectors, row=np.arange(len(table.rows)), status=np.array(table.rows.status))
+    np.savez(buffer, vectors=vectors, row=np.arange(len(table.rows)), status=np.array(statuses))
     write_bytes(Path(arguments.output), buffer.getvalue())
+    num_doubtful = sum(status.startswith(f"{OK},") for status in statuses)
+    doubtful = f", {num_doubtful:,} of them with a remark in status" if num_doubtful else ""
     print(
-        f"{int(np.isfinite(vectors).all(1).sum()):,} of {len(table.rows):,} rows have a vector of {vectors.shape[1]}: "
-        f"{arguments.output}"
+        f"{int(np.isfinite(vectors).all(1).sum()):,} of {len(table.rows):,} rows have a vector of "
+        f"{vectors.shape[1]}{doubtful}: {arguments.output}"
     )
 
     return 0

@@ -2,8 +2,8 @@
 run; and of how long it is trained."""
 
 import math
-from dataclasses import dataclass, replace
-from typing import TypeVar, get_args
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, TypeVar, get_args
 
 from edgewise.errors import SettingError
 from edgewise.learn.networks.text_settings import (
@@ -16,12 +16,17 @@ from edgewise.learn.networks.text_settings import (
 from edgewise.learn.settings import Values
 from edgewise.learn.training.settings import TrainSettings
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
 PRETRAINED_FORMAT = ("edgewise masked model", 1)
 """The kind of run whose model can be trained on, and its newest format."""
 ENCODER_NAMES = (*get_args(EncoderName), *CONFIGURATIONS)
 """What `--model` may name."""
 RECURRENT_SIZES = ("num_layers", "model_dim", "context", "dropout")
 """The fields of `TransformerSettings` that a recurrent encoder has too."""
+VOCABULARY = ("tokens", "vocabulary_size", "lowercase")
+"""The settings of a vocabulary that is learned from the training texts."""
 MIN_STEPS = 400
 """Training takes at least this many steps, however little text there is."""
 MIN_EPOCHS = 4
@@ -34,6 +39,18 @@ class PretrainedDocument:
     """The part of model.json that is read of a model that is trained on."""
 
     settings: TransformerSettings
+
+
+def check_vocabulary(run: Values, run_type: type["DataclassInstance"]) -> None:
+    """Raise SettingError where a vocabulary is chosen beside the one that `pretrained` brings."""
+    if run.get("pretrained") is None:
+        return
+    for field in fields(run_type):
+        if field.name in VOCABULARY and run.get(field.name, field.default) != field.default:
+            flag = f"--{field.name.replace('_', '-')}"
+            raise SettingError(
+                f"{flag} does not change the vocabulary that --pretrained {run['pretrained']} brings; leave it out."
+            )
 
 
 def choose_encoder(

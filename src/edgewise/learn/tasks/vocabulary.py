@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from torch import Tensor
 
 from edgewise.choices import TokenKind
-from edgewise.errors import SettingError, plural
+from edgewise.errors import plural
 from edgewise.explain.numbers import percent
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
 from edgewise.learn.tables.cell import OK
@@ -73,18 +73,11 @@ def tokenizer_and_weights(
         tokens: What they are cut into.
         vocabulary_size: Tokens at most.
         lowercase: Whether texts are lowercased.
-
-    Raises:
-        SettingError: Lower case is asked of a vocabulary that a run brings.
     """
     if from_run is None:
         # What word dropout hides needs a token to hide behind; byte pairs know every text and have none.
         special = (MASK,) if tokens == "bpe" else ()
         return Tokenizer.fit(texts, tokens, vocabulary_size, special=special, lowercase=lowercase), {}
-    if lowercase:
-        raise SettingError(
-            f"--lowercase does not change the vocabulary that --pretrained {from_run} brings; leave it out."
-        )
     from edgewise.learn.tasks.masked.task import load
 
     masked = load(RunFolder.finished(from_run))

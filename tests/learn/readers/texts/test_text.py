@@ -11,7 +11,9 @@ from edgewise import DataError, SettingError
 from edgewise.learn.readers.texts import tokenizer as text_module
 from edgewise.learn.readers.texts.script import script_note
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer, read_text
-from edgewise.learn.tasks.vocabulary import tokenizer_and_weights
+from edgewise.learn.tasks.language.settings import SETTINGS as LANGUAGE
+from edgewise.learn.tasks.tagging.settings import SETTINGS as TAGGING
+from edgewise.learn.tasks.texts.settings import SETTINGS as TEXTS
 
 POEM = "The cat sat.\nThe dog, the cat: naïve — 日本!\n\nSat?  cat"
 
@@ -179,9 +181,17 @@ def test_texts_without_spaces_are_warned_of_where_words_are_tokens():
     assert script_note(chinese, "characters") == script_note(english, "words") == script_note([], "words") == []
 
 
-def test_lower_case_of_a_pretrained_vocabulary_is_refused():
-    with pytest.raises(SettingError, match="--lowercase does not change the vocabulary that --pretrained run brings"):
-        tokenizer_and_weights("run", [], "words", 10, True)
+@pytest.mark.parametrize(("name", "value"), [("lowercase", True), ("tokens", "bpe"), ("vocabulary_size", 500)])
+def test_choices_of_a_vocabulary_beside_a_pretrained_one_are_refused(name, value):
+    """All but lower case were passed over without a word."""
+    flag = "--" + name.replace("_", "-")
+    for settings in (TEXTS, TAGGING, LANGUAGE):
+        if name == "lowercase" and settings is LANGUAGE:
+            continue
+        values = {"data": ("a.csv",), "text_columns": ("text",), "pretrained": "run", name: value}
+        values = {name: value for name, value in values.items() if name != "text_columns" or settings is TEXTS}
+        with pytest.raises(SettingError, match=f"{flag} does not change the vocabulary that --pretrained run brings"):
+            settings.of(values)
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

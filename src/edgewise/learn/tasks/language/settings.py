@@ -11,7 +11,7 @@ from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSet
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_split_sizes
-from edgewise.learn.tasks.pretrained import read_transformer_settings
+from edgewise.learn.tasks.pretrained import check_vocabulary, read_transformer_settings
 from edgewise.learn.training.settings import TrainSettings, default_threads
 
 RECIPE = TrainSettings(
@@ -83,6 +83,7 @@ class LanguageRunSettings:
 
 def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name one of `CONFIGURATIONS`, which the rest changes; a pretrained model brings its own sizes."""
+    check_vocabulary(run, LanguageRunSettings)
     name, pretrained = run.get("model"), run.get("pretrained")
     if pretrained is None:
         return {"model": replace(named_model(name, TransformerSettings(), "a text"), **groups["model"])}

@@ -141,6 +141,10 @@ class LinkEncoder:
     edge_imputer: Imputer = field(default_factory=Imputer)
     """Fills missing numbers of edges; none where the run drops them."""
 
+    def statuses(self, data: NodeData) -> list[str]:
+        """The status of each node of a table."""
+        return data.rows.status
+
     @classmethod
     def fit(cls, settings: LinkRunSettings, graph: LinkGraph, data: NodeData | None = None) -> Self:
         """Features are scaled by all nodes, which are all seen in training.

@@ -20,6 +20,7 @@ from edgewise.learn.readers.texts.data import LINE_SUFFIXES, TextData, read_text
 from edgewise.learn.readers.texts.pairs import Corpus, read_corpus
 from edgewise.learn.readers.texts.script import script_note
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer
+from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tasks.masked.settings import SETTINGS, MaskedRunSettings
 from edgewise.learn.tasks.report.leakage import SplitContents, contents_of_texts
@@ -87,6 +88,11 @@ class MaskedEncoder:
         numbers = self.tokenizer.encode(text).numbers
         for start in range(0, len(numbers), length):
             yield self.tokenizer.with_special_tokens(numbers[start : start + length])
+
+    def statuses(self, data: TextData) -> list[str]:
+        """The status of each row; see `Tokenizer.status_of`."""
+        rows = zip(data.rows.status, data.iter_texts(), strict=True)
+        return [self.tokenizer.status_of(texts) if status == OK else status for status, texts in rows]
 
     def check(self, output: HiddenTokens) -> None:
         """Nothing is left to check: the weights fit the sizes, or are refused."""

@@ -9,7 +9,7 @@ from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSet
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values, check_sizes_are_read, check_split_sizes
-from edgewise.learn.tasks.pretrained import ENCODER_NAMES, choose_encoder
+from edgewise.learn.tasks.pretrained import ENCODER_NAMES, check_vocabulary, choose_encoder
 from edgewise.learn.tasks.texts.settings import RECIPE as TEXT_RECIPE
 from edgewise.learn.training.settings import TrainSettings
 
@@ -61,6 +61,7 @@ class TaggingRunSettings:
 
 def encoder_settings_of(run: Values, groups: Mapping[str, Values]) -> Values:
     """The groups reader and model; `--model` may name a recurrent network, or one of `CONFIGURATIONS`."""
+    check_vocabulary(run, TaggingRunSettings)
     named, pretrained = run.get("model"), run.get("pretrained")
     reader, model = choose_encoder(ReaderSettings, MODEL, named, groups["reader"], groups["model"], pretrained)
     return {"reader": reader, "model": model}

@@ -9,7 +9,7 @@ from edgewise.learn.networks.text_settings import TextSettings, TransformerSetti
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
-from edgewise.learn.tasks.pretrained import ENCODER_NAMES, choose_encoder
+from edgewise.learn.tasks.pretrained import ENCODER_NAMES, check_vocabulary, choose_encoder
 from edgewise.learn.tasks.table_settings import TableRunSettings, check_companions
 from edgewise.learn.training.settings import TrainSettings, default_threads
 
@@ -57,6 +57,7 @@ class TextRunSettings(TableRunSettings):
 
 def encoder_settings_of(run: Values, groups: Mapping[str, Values]) -> Values:
     """The groups text, model and train; `--model` may name a recurrent network, or one of `CONFIGURATIONS`."""
+    check_vocabulary(run, TextRunSettings)
     named, pretrained = run.get("model"), run.get("pretrained")
     text, model = choose_encoder(TextSettings, MODEL, named, groups["text"], groups["model"], pretrained)
     recipe = RECIPE if text.encoder == "transformer" else replace(RECIPE, learning_rate=RECURRENT_RATE)
