@@ -142,3 +142,21 @@ def test_an_index_of_times_in_any_form(index):
 def test_an_index_that_counts_or_names_rows_is_no_time(index):
     table = pd.DataFrame(VALUES, columns=["a", "b"], index=index)
     assert isinstance(Forecaster(**SMALL).fit(table).predict(table), np.ndarray)
+
+
+def test_a_period_counts_from_the_first_time_of_the_training(tmp_path):
+    """It counted from the first row of each table: a table that begins at noon was read as if at midnight."""
+    values = np.random.default_rng(0).normal(size=(80, 2)) + np.sin(np.arange(80) * np.pi / 12)[:, None]
+    for index in (pd.date_range("2024-01-01", periods=80, freq="h"), pd.date_range("2020-01", periods=80, freq="MS")):
+        table = pd.DataFrame(values, index=index, columns=["a", "b"])
+        settings = {"context": 4, "horizon": 2, "model_dim": 4, "epochs": 1, "period": 12, "threads": 1}
+        model = Forecaster(model="gru", **settings).fit(table, edges=np.zeros((2, 0), dtype=np.int64))
+        for rows in (slice(5, None), slice(70, None)):
+            pd.testing.assert_frame_equal(model.predict(table.iloc[rows]), model.predict(table))
+        folder = tmp_path / index.freqstr
+        model.save(folder)
+        no_edges = np.zeros((2, 0), dtype=np.int64)
+        again = Forecaster.load(folder).predict(table.iloc[7:], edges=no_edges)
+        pd.testing.assert_frame_equal(again, model.predict(table))
+    with pytest.warns(UserWarning, match="1 node has no value in the last 4 steps, 'b': the mean of the training"):
+        model.predict(table.assign(b=np.nan))

@@ -64,6 +64,13 @@ class Clock:
             return Interval(self.unit, self.step)
         return Interval("second", self.step / (1e9 if self.unit == "nanosecond" else 1e6))
 
+    @property
+    def origin(self) -> float:
+        """The first time in the unit of the interval: a number, seconds since 1970, or months since the year 0."""
+        if self.first is None:
+            return self.start
+        return float(12 * self.first.year + self.first.month) if self.unit == "month" else self.first.timestamp()
+
     def at(self, step: int) -> str:
         """The name of a step, also beyond the last one."""
         time = self.time(step)

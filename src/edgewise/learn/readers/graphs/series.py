@@ -65,13 +65,17 @@ class Windows:
     """The period of the series, in steps."""
     edges: Edges
     """The edges along which messages are passed."""
+    first_step: int = 0
+    """The step of the training that the first of the series is, from which the period counts."""
 
     def batch(self, rows: np.ndarray) -> SeriesBatch:
         """A batch of windows; missing values are filled with the last known one, or with the mean."""
         starts = self.starts[rows]
         read = forward_filled(self.series[starts[:, None] + np.arange(self.context)])
         steps = starts[:, None] + np.arange(self.context + self.horizon)
-        phases = np.zeros(steps.shape) if self.period is None else (steps % self.period) / self.period
+        phases = (
+            np.zeros(steps.shape) if self.period is None else ((steps + self.first_step) % self.period) / self.period
+        )
         targets = None
         if self.are_known:
             target_steps = starts[:, None] + self.context + np.arange(self.horizon)

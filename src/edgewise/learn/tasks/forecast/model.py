@@ -10,7 +10,7 @@ from edgewise.errors import DataError, plural
 from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
-from edgewise.learn.readers.graphs.clock import Interval
+from edgewise.learn.readers.graphs.clock import OFF_STEP, Interval
 from edgewise.learn.readers.graphs.series import Series, Windows
 from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
 from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
@@ -113,6 +113,8 @@ class SeriesEncoder:
     """The nodes."""
     interval: Interval | None = None
     """The time from one step to the next; None where the series lacks times, and in folders of earlier versions."""
+    origin: float | None = None
+    """The time of its first step, from which the period counts, in the unit of the interval; None likewise."""
 
     def new_network(self, output: SeriesValues) -> ForecastModel:
         """A network that reads `context` steps and predicts `horizon`."""
@@ -140,8 +142,16 @@ class SeriesEncoder:
         require_comparable(series.values, scaled, series.cell_name)
         edges = Edges(torch.from_numpy(series.edges.senders), torch.from_numpy(series.edges.receivers), count, count)
         return Windows(
-            scaled.astype(np.float32), starts, settings.context, settings.horizon, are_known, settings.period, edges
-        )
+            scaled.astype(np.float32), starts, settings.context, settings.horizon, are_known, settings.period, edges,
+            first_step=round(self.steps_from_origin(series)),
+        )  # fmt: skip
+
+    def steps_from_origin(self, series: Series) -> float:
+        """How many steps after that of the training a series begins; 0 where either has no times, or other steps."""
+        clock, interval = series.clock, self.interval
+        if self.origin is None or interval is None or clock is None or not clock.interval.is_as(interval):
+            return 0.0
+        return (clock.origin - self.origin) / interval.length
 
     def future(self, series: Series, starts: np.ndarray) -> np.ndarray:
         """`(row, horizon, node)`: the true values after the context of each window."""
@@ -195,11 +205,22 @@ def predict_next(fitted: FittedForecast, series: Series, device: str = "cpu") ->
 
 
 def notes_of(fitted: FittedForecast, series: Series) -> list[str]:
-    """What should be known of the times of a series that is predicted, a line each."""
-    trained, clock = fitted.encoder.interval, series.clock
-    if trained is None or clock is None or clock.interval.is_as(trained):
-        return [*series.notes]
-    return [*series.notes, f"a step is {clock.interval}, but was {trained} in the training"]
+    """What should be known of a series that is predicted: its times, and nodes without a value; a line each."""
+    encoder, clock, lines = fitted.encoder, series.clock, [*series.notes]
+    context, period, steps = encoder.settings.context, encoder.settings.period, encoder.steps_from_origin(series)
+    if encoder.interval is not None and clock is not None and not clock.interval.is_as(encoder.interval):
+        lines.append(f"a step is {clock.interval}, but was {encoder.interval} in the training")
+    elif period is not None and abs(steps - round(steps)) > OFF_STEP:
+        lines.append(f"{series.times[0]!r} lies between two steps of the training; the period counts from the nearer")
+
+    unread = np.flatnonzero(np.isnan(series.values[-context:]).all(axis=0))
+    if len(unread):
+        nodes = plural(len(unread), "node has", "nodes have")
+        lines.append(
+            f"warning: {nodes} no value in the last {plural(context, 'step')}, {series.names[unread[0]]!r}"
+            f"{' and others' if len(unread) > 1 else ''}: the mean of the training is read there"
+        )
+    return lines
 
 
 def node_scales(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:

@@ -53,7 +53,8 @@ def prepared(settings: ForecastRunSettings, series: Series) -> PreparedSeries:
     model = settings.model
     splits = split_series(series, model.context, model.horizon, settings.split_sizes)
     output = SeriesValues.fit(series, splits["train"][-1] + model.context + model.horizon)
-    encoder = SeriesEncoder(model, series.names, None if series.clock is None else series.clock.interval)
+    times = () if series.clock is None else (series.clock.interval, series.clock.origin)
+    encoder = SeriesEncoder(model, series.names, *times)
     fitted = FittedForecast(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {name: starts.tolist() for name, starts in splits.items()}
     return Prepared(settings, series, splits, fitted, rows, series.edges.rejected)
