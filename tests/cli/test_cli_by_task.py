@@ -208,6 +208,7 @@ def test_a_misspelled_task_or_flag_is_called_one(edgewise, tmp_path, monkeypatch
         ("predict run a.csv --outptu b.csv --num-folds 5", ["unknown flag --outptu. Did you mean --output?",
                                                             "--num-folds is a flag of edgewise train."]),
         ("explain run --epochs=3 --foo", ["--epochs is a flag of edgewise train.", "unknown flag --foo."]),
+        ("predict run a.csv b.csv -o c.csv", ["unexpected word b.csv, behind all that is expected."]),
         ("--epochs 3", ["--epochs is a flag of edgewise train."]),
         ("train a.csv --smiles-columns s --readout mean --horizon 3",
          ["the task is molecules: --readout applies to graphs and texts only. "

@@ -183,6 +183,15 @@ def test_what_pyg_cannot_say_is_refused():
     for message, data in cases.items():
         with pytest.raises(DataError, match=re.escape(message)):
             from_pyg(data)
+    several = HeteroData()
+    several["a"].x = torch.zeros(3, 1)
+    several["a", "to", "a"].edge_weight = torch.ones(2)
+    with pytest.raises(DataError, match=re.escape("('a', 'to', 'a') has no edge_index, but edge_weight")):
+        from_pyg(several)
+    several["a", "to", "a"].edge_index = index
+    several["a", "to", "b"].edge_index = index
+    with pytest.raises(DataError, match=re.escape("('a', 'to', 'b') joins nodes of type 'b', of which nothing is")):
+        from_pyg(several)
     both = Data(edge_index=index, edge_attr=torch.zeros(2, 1), edge_weight=torch.ones(2), num_nodes=3)
     with pytest.raises(SettingError, match="has edge_attr and edge_weight; choose one"):
         from_pyg(both)

@@ -110,6 +110,8 @@ def test_what_networkx_cannot_say_is_refused():
     half["a"]["b"]["weight"] = 1.0
     with pytest.raises(DataError, match="the edge 'b' → 'c' has no 'weight', but others have"):
         from_networkx(half)
+    with pytest.raises(DataError, match="the edge 'a' → 'b' has no 'length'; attributes are weight"):
+        from_networkx(half, edge_attributes=["length"])
     half["b"]["c"]["weight"] = "heavy"
     with pytest.raises(DataError, match="'weight' is 'heavy' at the edge 'b' → 'c'; expected a number"):
         from_networkx(half)

@@ -56,6 +56,8 @@ class Parser(argparse.ArgumentParser):
         """The message about an unknown flag: where it belongs, or which flag is the closest."""
         if flag.replace("_", "-") not in self.spellings and (other := self.explain_unknown(flag)):
             return other
+        if not flag.startswith("-"):
+            return f"unexpected word {flag}, behind all that is expected."
         return f"unknown flag {flag}.{did_you_mean(flag, self.spellings)}"
 
     @property

@@ -137,6 +137,9 @@ def numbers_of(
     """
     columns: list[np.ndarray] = []
     for name in names:
+        if rows and not any(name in attributes for _, attributes in rows):
+            present = dict.fromkeys(str(key) for _, attributes in rows for key in attributes)
+            raise DataError(f"{verb}: {rows[0][0]} has no {name!r}; attributes are {', '.join(present) or 'none'}.")
         values_of_rows = [_numbers(verb, row, name, attributes) for row, attributes in rows]
         for (row, _), values in zip(rows, values_of_rows):
             if len(values) != len(values_of_rows[0]):

@@ -210,6 +210,11 @@ def _from_hetero(data: "HeteroData", edge_attribute: str | None) -> Graph:
     stores = {name: data[name] for name in data.node_types}
     if not stores:
         raise DataError("from_pyg: the HeteroData has no nodes.")
+    for edge_type, store in data.edge_items():
+        if "edge_index" not in store:
+            raise DataError(f"from_pyg: {edge_type} has no edge_index, but {', '.join(store.keys()) or 'nothing'}.")
+        if unknown := [end for end in (edge_type[0], edge_type[2]) if end not in stores]:
+            raise DataError(f"from_pyg: {edge_type} joins nodes of type {unknown[0]!r}, of which nothing is known.")
     sizes = [_num_nodes(store, f"type {name!r}") for name, store in stores.items()]
     is_batch = all("batch" in store for store in stores.values())
     device = next((data[name].edge_index.device for name in data.edge_types), torch.device("cpu"))

@@ -130,3 +130,11 @@ def test_a_series_whose_index_names_the_nodes_is_taken_by_these_names(named):
 def test_a_pair_of_one_node_is_called_by_its_name(links):
     with pytest.raises(DataError, match=r"pair 0 is \['102', '102'\]: a link joins two different nodes"):
         links.predict([[102, 102]])
+
+
+def test_an_index_that_names_some_nodes_is_not_taken_by_position(named):
+    """One misspelled name, and all labels were those of other nodes."""
+    labels = pd.Series(np.arange(SIZE) % 2, index=NAMES)[::-1]
+    for last in ("nobody", NAMES[3]):
+        with pytest.raises(DataError, match="names rows, but lacks '100'; name each row once"):
+            NodeClassifier(model="gcn", **SMALL).fit(named, labels.set_axis([*labels.index[:-1], last]))

@@ -90,6 +90,9 @@ def in_row_order(values: Held, names: Sequence[str] | None) -> Held:
     Args:
         values: One value for each row.
         names: What the rows are called; None where they are not named.
+
+    Raises:
+        DataError: Its index names some of the rows, but not each of them once.
     """
     if names is None or not hasattr(values, "iloc") or not hasattr(values, "index"):
         return values
@@ -97,7 +100,13 @@ def in_row_order(values: Held, names: Sequence[str] | None) -> Held:
         return values
     position_of_name = {str(label): number for number, label in enumerate(values.index)}
     if len(position_of_name) != len(values.index) or position_of_name.keys() != set(names):
-        return values
+        if len(values.index) != len(names) or position_of_name.keys().isdisjoint(names):
+            return values
+        missing = next(name for name in names if name not in position_of_name)
+        raise DataError(
+            f"the index of a {type(values).__name__} names rows, but lacks {missing!r}; name each row once, or give an "
+            "array in the order of the rows."
+        )
     in_this_order: Held = values.iloc[[position_of_name[name] for name in names]]
     return in_this_order
 

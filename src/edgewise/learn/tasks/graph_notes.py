@@ -101,7 +101,9 @@ def check_graph(
     counts = ("nodes", on_graph.num_columns, nodes.shape[1]), ("edges", num_edge_columns, num_found)
     for what, expected, count in counts:
         if count != expected:
-            raise DataError(f"{source}: its {what} have {count} features, but the model was trained on {expected}.")
+            raise DataError(
+                f"{source}: its {what} have {plural(count, 'feature')}, but the model was trained on {expected}."
+            )
     if has_degrees is not None:
         check_same_kind(on_graph.has_degrees, has_degrees, source, on_graph.num_columns)
     if isinstance(edges, EdgeList):
