@@ -89,6 +89,29 @@ def test_the_face_in_python(springs, tmp_path):
         DynamicsModel().predict(motion)
 
 
+def test_steps_and_units_that_differ_from_the_training_are_said(springs, edgewise, tmp_path):
+    """A file with steps twice as long was predicted as that of the training, without a word."""
+    with np.load(springs) as file:
+        arrays = dict(file)
+    units = json.loads(str(arrays["units"]))
+    np.savez(tmp_path / "a.npz", **arrays | {"units": np.array(json.dumps(units | {"position": "km"}))})
+    twice = arrays | {"times": 2 * arrays["times"], "units": np.array(json.dumps(units | {"position": "m"}))}
+    np.savez(tmp_path / "b.npz", **twice)
+    run = tmp_path / "run"
+    assert edgewise("train", tmp_path / "a.npz", *SMALL, "--horizon", 2, "--epochs", 1, "-o", run)[0] == 0
+    for name, said in (("a", False), ("b", True)):
+        code, _, err = edgewise("predict", run, tmp_path / f"{name}.npz", "-o", tmp_path / f"{name}_later.npz")
+        assert code == 0
+        assert ("2 steps last 4, but 2 in the training: positions are predicted 2 later" in err) == said, err
+        assert ("position is in m, but was in km in the training" in err) == said
+    model = DynamicsModel.load(run)
+    with pytest.warns(UserWarning, match="predict: 2 steps last 4, but 2 in the training"):
+        model.predict(read_motion(str(tmp_path / "b.npz")))
+    model.save(tmp_path / "saved")  # which has no metrics.json
+    code, _, err = edgewise("predict", tmp_path / "saved", tmp_path / "b.npz", "-o", tmp_path / "saved.npz")
+    assert (code, "2 steps last 4" in err) == (0, True), err
+
+
 @pytest.fixture(scope="module")
 def pulled(tmp_path_factory):
     """A run over bodies under gravity that predicts accelerations, its file, and what was printed."""

@@ -5,7 +5,7 @@ import numpy as np
 from edgewise.learn.estimators.labels import r2
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
-from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train
+from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train, warn
 from edgewise.learn.readers.motion.motion import Motion, MotionRows
 from edgewise.learn.tasks.motion import model
 from edgewise.learn.tasks.motion.forces import Rollout, roll_out
@@ -32,6 +32,7 @@ def fit(estimator: Estimator, X: Motion, *, y: object, sample_weight: object, va
 def predict(estimator: Estimator, X: Motion, moment: int) -> np.ndarray:
     """(trajectory, body, space): where the bodies will be, or their accelerations."""
     rows = np.arange(len(X.positions))
+    warn(estimator, "predict", model.notes_of(estimator.trained, X))
     # Targets are not read, so that the last moments of a file can be predicted from.
     return model.predict(estimator.trained, MotionRows(X, rows, np.full(len(rows), moment), 0))
 

@@ -20,6 +20,9 @@ from edgewise.learn.training.loss import RelativeLoss, TargetLoss
 ROWS_PER_BATCH = 500
 """Rows that are computed together where no gradient is needed."""
 
+SAME_DURATION = 0.05
+"""How much the duration of steps may differ from that of the training, as a fraction."""
+
 
 @dataclass(frozen=True)
 class Units:
@@ -201,3 +204,18 @@ def predict(fitted: FittedMotion, moments: MotionRows, device: str = "cpu") -> n
     _, _, num_bodies, space_dim = moments.motion.positions.shape
     values = [values_of_batch * output.unit for values_of_batch in outputs]
     return np.concatenate([np.zeros((0, space_dim)), *values]).reshape(-1, num_bodies, space_dim)
+
+
+def notes_of(fitted: FittedMotion, motion: Motion) -> list[str]:
+    """What should be known of trajectories that are predicted, a line each: steps of another duration than those of
+    the training."""
+    ahead, trained = fitted.output.ahead, fitted.output.units.time
+    if not ahead or len(motion.times) < 2:
+        return []
+    elapsed = ahead * float(np.median(np.diff(motion.times)))
+    if math.isclose(elapsed, trained, rel_tol=SAME_DURATION):
+        return []
+    return [
+        f"warning: {plural(ahead, 'step lasts', 'steps last')} {elapsed:.3g}, but {trained:.3g} in the training: "
+        f"positions are predicted {trained:.3g} later"
+    ]

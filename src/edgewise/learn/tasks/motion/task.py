@@ -10,6 +10,7 @@ import numpy as np
 from edgewise.errors import DataError, plural
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
+from edgewise.learn.progress import note
 from edgewise.learn.readers.motion.motion import Motion, MotionRows, read_motion, split_moments
 from edgewise.learn.tasks.motion.forces import (
     TableOfCells,
@@ -25,6 +26,7 @@ from edgewise.learn.tasks.motion.model import (
     FittedMotion,
     MotionOutput,
     Units,
+    notes_of,
     predict,
 )
 from edgewise.learn.tasks.motion.settings import SETTINGS, DynamicsRunSettings
@@ -157,6 +159,17 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     fitted.threads = request.threads
     motion = read_motion(request.data)
     num_trajectories, num_times = motion.positions.shape[:2]
+    folder = request.run_folder
+    metrics = folder.read_object("metrics.json") if (folder.path / "metrics.json").is_file() else {}
+    trained_units = metrics.get("units", {})
+    different = [name for name, unit in trained_units.items() if motion.units.get(name, unit) != unit]
+    units = [
+        f"warning: {name} is in {motion.units[name]}, but was in {trained_units[name]} in the training"
+        for name in different
+    ]
+    for line in [*notes_of(fitted, motion), *units]:
+        note(f"{motion.source}: {line}")
+
     rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
     values = predict(fitted, MotionRows(motion, *rows, 0), pick_device(request.device))
 
