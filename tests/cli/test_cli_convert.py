@@ -27,6 +27,9 @@ def test_there_and_back(run, edgewise, paste, tmp_path):
     paste(out)
     written = [edgewise("generate", folder, "--prompt", "the cat", "--seed", 1) for folder in (run, tmp_path / "again")]
     assert written[0] == written[1]
+    # The model never learned where a text ends, and does not claim to when it comes back.
+    models = [json.loads((folder / "model.json").read_text()) for folder in (run, tmp_path / "again")]
+    assert [model.get("has_end") for model in models] == [False, False], models
 
 
 def test_their_library_reads_it(run, edgewise, tmp_path):

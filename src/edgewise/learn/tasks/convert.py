@@ -44,7 +44,8 @@ def from_checkpoint(folder: Path) -> Trained:
         bert_network, left_out = bert.model_of(config, tensors)
         trained = masked.from_network(tokenizer, bert_network, left_out)
     else:
-        has_end = tokenizer.end is not None
+        # null says that the model never learned an end, though the vocabulary has a token for it.
+        has_end = tokenizer.end is not None and config.get("eos_token_id", tokenizer.end) is not None
         trained = language.from_network(tokenizer, gpt2.model_of(config, tensors), has_end=has_end)
 
     num_tokens = trained.encoder.num_tokens
