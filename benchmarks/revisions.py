@@ -6,7 +6,8 @@
 
 Each command runs in a process of its own, the two revisions in turn, after a first round that is not counted: it
 fills the caches of compiled kernels. Shown are medians, and the smallest and largest ratio of a round. Training is
-timed as a whole command, reading as the median of seven times inside a process, by the tables of reading.py. Memory
+timed as a whole command, reading as the median of seven times inside a process, by the tables of reading.py. A step of
+a network of molecules (forward, backward, AdamW) is the median over 32 batches of 64 molecules of Lipophilicity. Memory
 is the largest that a process held (resident), and of its rounds the median.
 EDGEWISE_DATA names the folder of data sets. A busy machine is refused, but for --force.
 """
@@ -44,6 +45,38 @@ for _ in range(7):
     seconds.append(time.perf_counter() - began)
 print(median(seconds))
 """
+STEP = """
+import os, sys, time
+from statistics import median
+import numpy as np, pandas as pd, torch
+try:
+    from edgewise.learn.networks.property import PropertyModel, PropertySettings, PropertySizes
+    from edgewise.learn.readers.molecules.store import MoleculeStore
+except ImportError:  # where they stood before
+    from edgewise.models.property import PropertyModel, PropertySettings, PropertySizes
+    from edgewise.data.molecules.store import MoleculeStore
+torch.manual_seed(0)
+smiles = pd.read_csv(os.environ["EDGEWISE_DATA"] + "/moleculenet/lipophilicity.csv")["smiles"][:1024].tolist()
+store, graph_of_text, _ = MoleculeStore.collect(smiles, with_descriptors=False)
+sizes = PropertySizes(store.node_features.shape[1], store.edge_features.shape[1], 0, 1, 0, 1)
+model = PropertyModel(sizes, PropertySettings(model=sys.argv[1]).resolved(64)).train()
+optimizer = torch.optim.AdamW(model.parameters())
+seconds = []
+for first in [*range(0, 256, 64), *range(0, 1024, 64), *range(0, 1024, 64)]:
+    rows = np.asarray(graph_of_text)[first : first + 64, None]
+    batch = store.batch(rows, np.zeros((len(rows), 0)))
+    began = time.perf_counter()
+    optimizer.zero_grad()
+    model(batch).square().mean().backward()
+    optimizer.step()
+    seconds.append(time.perf_counter() - began)
+print(median(seconds[4:]))
+"""
+STEPS = {
+    "a step, D-MPNN": ("dmpnn", "dmpnn"),
+    "a step, D-MPNN and attention among bonds": ("dmpnn", "edge_attention"),
+}
+"""The networks before and later."""
 TABLES = ("edges", "edges, named", "nodes", "SMILES", "texts")
 
 
@@ -95,8 +128,13 @@ def run(tree: Path, arguments: list[str]) -> Run:
     return Run(seconds, usage.ru_maxrss / 1024, last_line)
 
 
-def measured(tree: Path, name: str, trainings: dict[str, list[str]], scale: int, folder: Path) -> tuple[float, float]:
+def measured(
+    tree: Path, name: str, trainings: dict[str, list[str]], scale: int, folder: Path, is_later: bool
+) -> tuple[float, float]:
     """The seconds of one run of a row, and its megabytes."""
+    if name in STEPS:
+        done = run(tree, ["-c", STEP, STEPS[name][is_later]])
+        return float(done.last_line), done.megabytes
     if name in trainings:
         words = ["train", *trainings[name], "-o", str(folder / "run"), "--overwrite", "--seed", "0"]
         done = run(tree, ["-m", "edgewise.cli.main", *words])
@@ -164,7 +202,7 @@ def main() -> None:
             raise SystemExit(f"{written} holds other revisions, rounds or another machine: measure all rows.")
         result = kept
     with checkout(arguments.revision) as other, tempfile.TemporaryDirectory() as folder:
-        for name in [*trainings, *(f"read, {table}" for table in TABLES)]:
+        for name in [*trainings, *STEPS, *(f"read, {table}" for table in TABLES)]:
             if not name.startswith(arguments.only):
                 continue
             seconds: tuple[list[float], list[float]] = ([], [])
@@ -173,9 +211,9 @@ def main() -> None:
                 machine.wait_until_quiet(check_load=False, force=arguments.force or arguments.quick)
                 # Each revision goes first in every other round: what runs later finds a warmer processor.
                 for which in (0, 1) if number % 2 else (1, 0):
-                    found = measured((other, here)[which], name, trainings, scale, Path(folder))
+                    found = measured((other, here)[which], name, trainings, scale, Path(folder), bool(which))
                     if number:
-                        seconds[which].append(round(found[0], 3))
+                        seconds[which].append(round(found[0], 5))
                         megabytes[which].append(round(found[1], 1))
             print(name, *(f"{median(times):.3g} s" for times in seconds), flush=True)
             for part, value in (("after", named.strip()), ("seconds", seconds), ("megabytes", megabytes)):
