@@ -45,7 +45,7 @@ def parse_json(content: str | bytes | bytearray) -> Any:
     return json.loads(content, object_pairs_hook=_without_repeats)
 
 
-def _without_repeats(pairs: list[tuple[str, Any]]) -> JsonObject:
+def _without_repeats(pairs: list[tuple[str, object]]) -> JsonObject:
     content: JsonObject = {}
     for key, value in pairs:
         if key in content:

@@ -92,7 +92,7 @@ class Tensors:
                 )
 
     def take(self, name: str) -> Tensor:
-        """A tensor by its name; raises DataError where there is none, or its numbers are no weights."""
+        """A tensor by its name; raises DataError where it is missing, or its numbers cannot be weights."""
         if name not in self.left:
             raise DataError(f"model.safetensors: no tensor {name!r}.")
         tensor = self.left.pop(name)

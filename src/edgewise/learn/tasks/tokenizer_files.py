@@ -77,7 +77,7 @@ def read_part(path: Path) -> object:
 
 
 def _object(path: Path) -> JsonObject:
-    """The object of a JSON file; an empty one where there is no file."""
+    """The object of a JSON file; an empty one without a file."""
     content = read_part(path) if path.is_file() else {}
     return content if isinstance(content, dict) else {}
 

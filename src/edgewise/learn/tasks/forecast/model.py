@@ -147,7 +147,7 @@ class SeriesEncoder:
         )  # fmt: skip
 
     def steps_from_origin(self, series: Series) -> float:
-        """How many steps after that of the training a series begins; 0 where either has no times, or other steps."""
+        """How many steps after that of the training a series begins; 0 without times, or where steps differ."""
         clock, interval = series.clock, self.interval
         if self.origin is None or interval is None or clock is None or not clock.interval.is_as(interval):
             return 0.0

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Literal
 
-from edgewise.choices import CELLS
+from edgewise.choices import CELLS, CellName
 from edgewise.errors import SettingError
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.learn.settings import check, setting, spelled
@@ -71,7 +71,7 @@ def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
     return {"model": replace(model, **sizes)}
 
 
-def _named(model: Any, cell: Any) -> ModelSettings:
+def _named(model: Any, cell: CellName | None) -> ModelSettings:
     """What is chosen by the names of a model and of a cell, either of which may be None."""
     if model is None:
         return MODEL if cell is None else RecurrentSettings(cell=cell)
