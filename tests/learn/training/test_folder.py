@@ -73,8 +73,9 @@ def test_contradicting_wishes_and_files_are_refused(tmp_path):
     with pytest.raises(RunFolderError, match="contradict"):
         RunFolder(tmp_path).check(overwrite=True, resume=True)
     (tmp_path / "file").write_text("")
-    with pytest.raises(RunFolderError, match="is a file; choose another folder"):
-        RunFolder(tmp_path / "file").check(overwrite=True)
+    for folder in (tmp_path / "file", tmp_path / "file/run"):
+        with pytest.raises(RunFolderError, match="file is a file; choose another folder"):
+            RunFolder(folder).check(overwrite=True)
 
 
 def test_begin_removes_the_files_of_a_run_and_nothing_else(tmp_path):

@@ -163,9 +163,10 @@ def remove_outputs(path: Path, names: Collection[str]) -> None:
 
 
 def refuse_file(path: Path) -> None:
-    """Raise RunFolderError where the path of a folder is a file."""
-    if path.exists() and not path.is_dir():
-        raise RunFolderError(f"{path} is a file; choose another folder with -o.")
+    """Raise RunFolderError where the path of a folder, or of one above it, is a file."""
+    for part in (path, *path.parents):
+        if part.exists() and not part.is_dir():
+            raise RunFolderError(f"{part} is a file; choose another folder with -o.")
 
 
 @contextlib.contextmanager
