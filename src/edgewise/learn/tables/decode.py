@@ -53,7 +53,7 @@ def check_files_differ(names: Sequence[str]) -> None:
                 also = "" if name == other else f", as {other} and as {name}"
                 raise DataError(
                     f"{name} is given twice as data{also}: the same rows would be read again, as other rows than "
-                    "those before. Give each file once; one file is split into training, validation and test rows by itself."
+                    "those before. Give each file once; one file is split into parts by itself."
                 )
 
 
