@@ -87,7 +87,7 @@ def test_bad_input_is_named(learn, graph, edgewise, tmp_path):
     code, out, err = learn("fraud", "--model", "gin", epochs=1)
     assert (code, "'nobody' is not a node" in out) == (0, True), err
     code, _, err = edgewise("train", "edges", edges, "--descriptors-columns", "x", "-o", tmp_path / "other")
-    assert (code, "--descriptors-columns and --node-column belong to a table of nodes" in err) == (2, True)
+    assert (code, "--features and --node-column need --nodes" in err) == (2, True)
     code, _, err = edgewise("train", "edges", edges, "--edges", edges, "-o", tmp_path / "other")
     assert (code, "--edges" in err) == (2, True)
     nodes.write_text(nodes.read_text().replace("n1,", "n1,?", 1))

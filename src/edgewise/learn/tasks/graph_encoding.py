@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 import torch
 import torch.nn.functional as F
+from jaxtyping import Int64
 
 from edgewise.errors import DataError
 from edgewise.graph import Graph, SparseFeatures
@@ -79,6 +80,7 @@ class GraphEncoding:
             scaling: how features are scaled.
             types: of nodes and edges.
         """
+        check_known_weights(data if isinstance(data, StoredNodeData) else data.edges, settings)
         scale, scaler = scale_of(nodes, scaling.feature_scale, types)
         if adds_degrees := lacks_features(scaler, nodes, data.edges):
             scale, scaler = scale_of(with_degrees(nodes, data.edges), scaling.feature_scale)
@@ -232,6 +234,23 @@ def scaled_edges(edges: EdgeList, scaler: ColumnScaler, settings: NodeSettings) 
     if settings.spec.reads_edge_weights:
         return scaler.imputer.complete(edges.features, are_marked=False)
     return scaler.transform(edges.features.astype(np.float64)).astype(np.float32)
+
+
+def check_known_weights(edges: EdgeList | StoredNodeData, settings: NodeSettings) -> None:
+    """Raise a DataError where the one feature of an edge is read as its weight, and no edge of the training has one."""
+    counts, num_edges = missing_of_edges(edges)
+    if settings.spec.reads_edge_weights and len(counts) == 1 and counts[0] == num_edges > 0:
+        raise DataError(
+            f"no edge has a weight: its one feature, which --model {settings.model} reads as one, is missing in all "
+            f"{num_edges:,}; fill it in, or leave it out, and all edges count alike."
+        )
+
+
+def missing_of_edges(edges: EdgeList | StoredNodeData) -> tuple[Int64[np.ndarray, " feature"], int]:
+    """How many edges lack each feature, and how many edges there are."""
+    if isinstance(edges, StoredNodeData):
+        return edges.missing_edge_counts, edges.num_edges
+    return np.isnan(edges.features).sum(axis=0), len(edges)
 
 
 def num_scaled_edge_inputs(edges: EdgeList, scaler: ColumnScaler, settings: NodeSettings) -> int:

@@ -1,7 +1,6 @@
 """One graph, checked and described: features that a model does not know, are missing, do not vary or are ignored."""
 
 import numpy as np
-from jaxtyping import Int64
 
 from edgewise.errors import DataError, plural
 from edgewise.learn.networks.graph_settings import NodeSettings
@@ -12,7 +11,7 @@ from edgewise.learn.readers.graphs.types import GraphTypes
 from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.scale import ColumnScaler
-from edgewise.learn.tasks.graph_encoding import GraphEncoding, are_degrees
+from edgewise.learn.tasks.graph_encoding import GraphEncoding, are_degrees, missing_of_edges
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features
 from edgewise.learn.tasks.task import Prepared
 
@@ -157,23 +156,6 @@ def check_weights(source: str, edges: EdgeList, settings: NodeSettings) -> None:
         )
 
 
-def check_known_weights(edges: EdgeList | StoredNodeData, settings: NodeSettings) -> None:
-    """Raise a DataError where the one feature of an edge is read as its weight, and no edge of the training has one."""
-    counts, num_edges = _missing_of_edges(edges)
-    if settings.spec.reads_edge_weights and len(counts) == 1 and counts[0] == num_edges > 0:
-        raise DataError(
-            f"no edge has a weight: its one feature, which --model {settings.model} reads as one, is missing in all "
-            f"{num_edges:,}; fill it in, or leave it out, and all edges count alike."
-        )
-
-
-def _missing_of_edges(edges: EdgeList | StoredNodeData) -> tuple[Int64[np.ndarray, " feature"], int]:
-    """How many edges lack each feature, and how many edges there are."""
-    if isinstance(edges, StoredNodeData):
-        return edges.missing_edge_counts, edges.num_edges
-    return np.isnan(edges.features).sum(axis=0), len(edges)
-
-
 def notes_of_missing_edges(
     on_graph: GraphEncoding, edges: EdgeList | StoredNodeData, *, head_reads_edges: bool = False
 ) -> list[str]:
@@ -185,7 +167,7 @@ def notes_of_missing_edges(
         num_features = edges.features.shape[1]
         num_mirrored = edges.num_mirrored
 
-    counts, num_edges = _missing_of_edges(edges)
+    counts, num_edges = missing_of_edges(edges)
     names = on_graph.names_of_edges(num_features)
     what = "edges, both ways counted," if num_mirrored else "edges"
     are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights

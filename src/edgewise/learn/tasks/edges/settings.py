@@ -27,8 +27,7 @@ class EdgeRunSettings(TableRunSettings):
     graph: GraphSource = field(default_factory=GraphSource)
     """How the edges are read."""
     nodes: str | None = setting(None, is_file=True)
-    """The table of nodes, with their names and features; None takes the names from the edges, and their degrees as
-    features."""
+    """The table of nodes, with their names and features; None takes names from the edges, and degrees as features."""
     model: NodeSettings = LAYERS
     """The layers that give nodes their vectors."""
     train: TrainSettings = RECIPE
@@ -42,8 +41,7 @@ class EdgeRunSettings(TableRunSettings):
         of_nodes = columns.descriptors_columns or columns.category_columns or self.graph.features
         if self.nodes is None and (of_nodes or columns.node_column not in (None, AUTO)):
             raise SettingError(
-                "--descriptors-columns and --node-column belong to a table of nodes, as do --category-columns and "
-                "--features; name it: --nodes."
+                "--descriptors-columns, --category-columns, --features and --node-column need --nodes nodes.csv."
             )
 
 

@@ -24,7 +24,7 @@ from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.explainable import explaining
 from edgewise.learn.tasks.graph_encoding import WHOLE_GRAPH, GraphEncoding, num_scaled_edge_inputs, scaled_edges
 from edgewise.learn.tasks.graph_explainable import edge_between, explainable_rows, row_item
-from edgewise.learn.tasks.graph_notes import check_graph, check_known_weights, notes_of_features, one_process
+from edgewise.learn.tasks.graph_notes import check_graph, notes_of_features, one_process
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
 from edgewise.learn.tasks.targets import in_one_step, targets_of
@@ -76,8 +76,8 @@ class EdgeEncoder:
         on_graph, num_nodes, rows = self.on_graph, len(data.names), np.flatnonzero(data.rows.usable)
         edges = data.edges.messages(num_nodes, on_graph.graph.directed)
         hops = of_ends(on_graph.hops_to_lost(edges, num_nodes), data.ends(rows), rows, len(data.rows))
-        edge_names = self.edge_scaler.names_if_read(on_graph.names_of_edges(len(self.edge_scaler.mean)))
-        missing = data.missing(edge_names, on_graph.names_if_read())
+        edge_names = on_graph.names_of_edges(len(self.edge_scaler.mean))
+        missing = data.missing(self.edge_scaler.names_if_read(edge_names), on_graph.names_if_read())
         return with_filled(with_lost(data.rows.status, hops, "its nodes"), missing)
 
     def check(self, output: Targets) -> None:
@@ -95,10 +95,8 @@ def encode(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> tuple[E
     """The sizes and scales of the whole graph, which training sees."""
     on_graph = GraphEncoding.fit(data, data.nodes, settings.model, settings.graph, settings.scaling)
     output = targets_of(data.rows, splits.train, on_graph.columns)
-    check_known_weights(data.edges, settings.model)
-    edge_scaler = ColumnScaler.fit(data.edges.features, np.arange(len(data.edges)))
-    if not settings.columns.imputes:
-        edge_scaler = edge_scaler.without_imputing()
+    scaler = ColumnScaler.fit(data.edges.features, np.arange(len(data.edges)))
+    edge_scaler = scaler if settings.columns.imputes else scaler.without_imputing()
     num_edge_features = num_scaled_edge_inputs(data.edges, edge_scaler, settings.model)
     sizes = NodeSizes(on_graph.num_features, num_edge_features, output.num_outputs)
     return EdgeEncoder(on_graph, sizes, edge_scaler), output

@@ -27,19 +27,14 @@ from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import (
     are_degrees,
+    check_known_weights,
     lacks_features,
     num_scaled_edge_inputs,
     optional_tensor,
     scaled_edges,
     with_loops,
 )
-from edgewise.learn.tasks.graph_notes import (
-    check_known_weights,
-    check_same_kind,
-    check_weights,
-    features_in_words,
-    note_of_edges,
-)
+from edgewise.learn.tasks.graph_notes import check_same_kind, check_weights, features_in_words, note_of_edges
 from edgewise.learn.tasks.graphs.settings import SETTINGS, GraphRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.table_notes import constant_features, names_of_features

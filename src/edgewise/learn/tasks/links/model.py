@@ -30,12 +30,13 @@ from edgewise.learn.tables.scale import ColumnScaler
 from edgewise.learn.tasks.feature_scale import FeatureScale, scale_of, scaled
 from edgewise.learn.tasks.graph_encoding import (
     GraphEncoding,
+    check_known_weights,
     edge_imputer,
     filled_edges,
     graph_of,
     num_filled_edge_inputs,
 )
-from edgewise.learn.tasks.graph_notes import check_graph, check_known_weights
+from edgewise.learn.tasks.graph_notes import check_graph
 from edgewise.learn.tasks.links.settings import LinkRunSettings
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.links import link_scores, simple_links

@@ -37,7 +37,6 @@ from edgewise.learn.tasks.graph_encoding import (
 from edgewise.learn.tasks.graph_explainable import explainable_rows, row_item
 from edgewise.learn.tasks.graph_notes import (
     check_graph,
-    check_known_weights,
     features_in_words,
     note_of_edges,
     notes_of_features,
@@ -186,7 +185,6 @@ def encode(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits: S
     """The sizes and scales of the whole graph, which training sees."""
     model, types = settings.model, data.types
     edges = data if isinstance(data, StoredNodeData) else data.edges
-    check_known_weights(edges, model)
     imputer = edge_imputer(edges, imputes=settings.columns.imputes)
     on_graph = GraphEncoding.fit(data, data.features, model, settings.graph, settings.scaling, types)
     output = targets_of(data.rows, splits.train, on_graph.columns)
