@@ -94,7 +94,16 @@ def test_stretches_never_lie_over_a_cut(tmp_path):
     np.testing.assert_array_equal(batch.targets[1], np.repeat([(7 - 10) / 2, (8 - 10) / 2], 3))
     np.testing.assert_allclose(batch.phases[1], np.array([4, 5, 6, 7, 0]) / 8)
     assert encoder.future(series, parts["test"][:1])[0, :, 1].tolist() == [33, 34]
-    assert encoder.last_values(series, parts["test"][:1])[0, :, 1].tolist() == [32, 32]
+    scale = SeriesValues(mean=10.0, std=2.0)
+    assert encoder.last_values(series, parts["test"][:1], scale)[0, :, 1].tolist() == [32, 32]
+
+
+def test_the_baseline_reads_empty_cells_as_the_model_does(tmp_path):
+    series = series_of(tmp_path, ["0,1,,1", "1,2,,1", "2,,,1", "3,4,5,1"])
+    encoder = SeriesEncoder(ForecastSettings(context=3, horizon=1), series.names)
+    repeated = encoder.last_values(series, np.array([0]), SeriesValues(mean=10.0, std=2.0))
+    assert repeated.tolist() == [[[2, 10, 1]]]
+    assert np.isnan(series.values[2, 0])
 
 
 def test_scores_by_hand():

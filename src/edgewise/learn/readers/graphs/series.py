@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Float64, Int64
+from jaxtyping import Float, Float32, Float64, Int64
 
 from edgewise.choices import Gaps
 from edgewise.errors import DataError, SettingError, plural
@@ -85,7 +85,7 @@ class Windows:
         )
 
 
-def forward_filled(values: Float32[np.ndarray, " row time node"]) -> Float32[np.ndarray, " row time node"]:
+def forward_filled(values: Float[np.ndarray, " row time node"]) -> Float[np.ndarray, " row time node"]:
     """The values with each gap filled by the last known value before it, or 0, the mean."""
     filled = values.copy()
     filled[:, 0] = np.where(np.isnan(filled[:, 0]), 0, filled[:, 0])

@@ -11,7 +11,7 @@ from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
 from edgewise.learn.readers.graphs.clock import OFF_STEP, Interval
-from edgewise.learn.readers.graphs.series import Series, Windows
+from edgewise.learn.readers.graphs.series import Series, Windows, forward_filled
 from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
 from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
 from edgewise.learn.training.loss import TargetLoss
@@ -158,10 +158,13 @@ class SeriesEncoder:
         settings = self.settings
         return series.values[starts[:, None] + settings.context + np.arange(settings.horizon)]
 
-    def last_values(self, series: Series, starts: np.ndarray) -> np.ndarray:
-        """`(row, horizon, node)`: the last step of the context, repeated; the baseline."""
+    def last_values(self, series: Series, starts: np.ndarray, output: SeriesValues) -> np.ndarray:
+        """`(row, horizon, node)`: the last step of the context, repeated; the baseline. Empty cells are filled as the
+        network reads them, so that both are scored on the same values."""
         settings = self.settings
-        return np.repeat(series.values[starts + settings.context - 1][:, None], settings.horizon, axis=1)
+        context = series.values[starts[:, None] + np.arange(settings.context)]
+        context[:, 0] = np.where(np.isnan(context[:, 0]), output.scale[0], context[:, 0])
+        return np.repeat(forward_filled(context)[:, -1:], settings.horizon, axis=1)
 
     def check(self, output: SeriesValues) -> None:
         """Raise DataError unless the fields fit each other."""

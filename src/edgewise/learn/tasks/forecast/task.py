@@ -96,7 +96,7 @@ def evaluate(prepared: PreparedSeries, results: list[FitResult]) -> JsonObject:
         if len(starts := splits[split]):
             truth = encoder.future(series, starts)
             metrics[name] = fitted.output.metrics(predict(fitted, series, starts), truth)
-            repeated = fitted.output.metrics(encoder.last_values(series, starts), truth)
+            repeated = fitted.output.metrics(encoder.last_values(series, starts, fitted.output), truth)
             metrics.setdefault("baselines", {}).setdefault("stays", {})[name] = repeated
     return metrics
 
