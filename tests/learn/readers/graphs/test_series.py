@@ -110,6 +110,9 @@ def test_scores_by_hand():
     right = np.array([[[1.0, 0.0]], [[4.0, np.nan]]])
     scores = SeriesValues(mean=0.0, std=1.0).metrics(np.array([[[2.0, 2.0]], [[2.0, 9.0]]]), right)
     assert scores == {"mae": [5 / 3], "rmse": [pytest.approx(3**0.5)], "mape": [pytest.approx((1 + 0.5) / 2)]}
+    unknown = np.array([[[0.0], [np.nan]]])
+    scores = SeriesValues(mean=0.0, std=1.0).metrics(np.array([[[2.0], [2.0]]]), unknown)
+    assert scores == {"mae": [2.0, None], "rmse": [2.0, None], "mape": [None, None]}
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """What predicts series: the encoder of their windows, what the numbers of the network mean, and the next steps."""
 
+import math
 from dataclasses import dataclass
 from typing import Self, TypeAlias
 
@@ -79,9 +80,9 @@ class SeriesValues:
         """What is minimized."""
         return TargetLoss("regression", settings.train.loss_function, settings.train.huber_width)
 
-    def metrics(self, predicted: np.ndarray, truth: np.ndarray) -> dict[str, list[float]]:
+    def metrics(self, predicted: np.ndarray, truth: np.ndarray) -> dict[str, list[float | None]]:
         """For each step ahead the mean absolute error, the root of the mean squared error, and the mean absolute error
-        as a fraction of the true value, where that is not 0.
+        as a fraction of the true value, where that is not 0; None where there is no such value.
 
         Args:
             predicted, truth: `(row, horizon, node)`; NaN where the truth is missing.
@@ -89,10 +90,11 @@ class SeriesValues:
         errors = predicted - truth
         with np.errstate(divide="ignore", invalid="ignore"):
             fractions = np.where(truth != 0, np.abs(errors) / np.abs(truth), np.nan)
+        mean_squares = known_means(errors**2)
         return {
-            "mae": [float(np.nanmean(np.abs(of_step))) for of_step in errors.swapaxes(0, 1)],
-            "rmse": [float(np.sqrt(np.nanmean(of_step**2))) for of_step in errors.swapaxes(0, 1)],
-            "mape": [float(np.nanmean(of_step)) for of_step in fractions.swapaxes(0, 1)],
+            "mae": known_means(np.abs(errors)),
+            "rmse": [None if square is None else math.sqrt(square) for square in mean_squares],
+            "mape": known_means(fractions),
         }
 
     def check(self) -> None:
@@ -224,6 +226,11 @@ def notes_of(fitted: FittedForecast, series: Series) -> list[str]:
             f"{' and others' if len(unread) > 1 else ''}: the mean of the training is read there"
         )
     return lines
+
+
+def known_means(values: np.ndarray) -> list[float | None]:
+    """For each step of `(row, step, node)` the mean of the numbers; None where all are NaN."""
+    return [None if np.isnan(of_step).all() else float(np.nanmean(of_step)) for of_step in values.swapaxes(0, 1)]
 
 
 def node_scales(values: np.ndarray) -> tuple[tuple[float, ...], tuple[float, ...]]:
