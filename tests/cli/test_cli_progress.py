@@ -2,6 +2,7 @@
 
 import contextlib
 import io
+import json
 import re
 import time
 
@@ -163,3 +164,30 @@ def test_one_epoch_is_not_some_epochs():
     counts = {"parameters": 1234, "training_seconds": 2.2}
     assert training_line({**counts, "epochs": 1}) == "1,234 parameters, 1 epoch in 2 s"
     assert training_line({**counts, "epochs": 9, "steps": 2000}) == "1,234 parameters, 2,000 steps in 2 s"
+
+
+def test_validations_after_some_steps_are_not_called_epochs(edgewise, tmp_path):
+    table = tmp_path / "mols.csv"
+    table.write_text("smiles,y\n" + "".join(f"{'C' * length}O,{length}.5\n" for length in range(1, 21)))
+    sizes = ["--model-dim", 8, "--head-dim", 8, "--num-heads", 2, "--num-layers", 1, "--no-baselines"]
+    words = [*sizes, "--epochs", 3, "--batch-size", 4, "--eval-steps", 2, "--logger", "csv", "--companions", "none"]
+    code, out, _ = edgewise("train", "molecules", table, "--smiles-columns", "smiles", *words, "-o", tmp_path / "run")
+    assert code == 0
+    assert "for 2 steps, " in out and " for 12 steps\n" in out
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    assert metrics["steps"] == [12] and metrics["best_steps"][0] % 2 == 0 and "epochs" not in metrics
+    assert f"\n12 steps; the validation loss was lowest in step {metrics['best_steps'][0]}\n" in out
+    assert "The loss over the steps." in (tmp_path / "run/report.html").read_text("utf-8")
+
+
+def test_the_steps_of_a_language_model_are_those_it_took(edgewise, tmp_path):
+    book = tmp_path / "book.txt"
+    book.write_text("one two three four. " * 60)
+    sizes = ["--model-dim", 8, "--num-heads", 2, "--num-layers", 1, "--context", 16, "--logger", "csv"]
+    stops = ["--steps", 40, "--eval-steps", 2, "--patience", 1, "--learning-rate", 1, "--final-learning-rate", 1]
+    code, out, _ = edgewise("train", "language", book, *sizes, *stops, "-o", tmp_path / "run")
+    assert code == 0
+    metrics = json.loads((tmp_path / "run/metrics.json").read_text())
+    taken = (tmp_path / "run/logs/metrics.csv").read_text().splitlines()[-1].split(",")[2]
+    assert metrics["steps"] == int(taken) < 40
+    assert f"{taken} steps in" in out and f"lowest in step {metrics['best_step']}" in out

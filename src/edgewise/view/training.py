@@ -30,11 +30,12 @@ Z_95 = 1.96
 """Standard deviations of a two-sided 95 % interval."""
 
 
-def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
-    """The losses of every ensemble member over the epochs; a ring marks the epoch with the lowest validation loss.
+def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]], unit: str = "epoch") -> Figure:
+    """The losses of every ensemble member over the training; a ring marks the lowest validation loss.
 
     Args:
-        histories: by member, `epoch` counted from 1, `train_loss` and `val_loss`; NaN where one is missing.
+        histories: by member, `epoch` counted from 1, `step`, `train_loss` and `val_loss`; NaN where one is missing.
+        unit: epoch or step, what the training is counted in.
     """
     with rc_context(STYLE):
         figure = Figure(figsize=(6.4, 3.4), layout="constrained")
@@ -49,18 +50,18 @@ def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
                 ("train_loss", "training", 1.0, 0.55),
                 ("val_loss", "validation", 1.8, 1.0),
             ):
-                losses, marker = history[name], "o" if len(history["epoch"]) == 1 else None
+                losses, marker = history[name], "o" if len(history[unit]) == 1 else None
                 all_losses += losses.tolist()
                 if np.isfinite(losses).any():
                     axes.plot(
-                        history["epoch"], losses, color=color, linewidth=width, alpha=alpha, marker=marker,
+                        history[unit], losses, color=color, linewidth=width, alpha=alpha, marker=marker,
                         linestyle="--" if name == "train_loss" else "-", label=label + end if index < 2 else None,
                     )  # fmt: skip
 
             if np.isfinite(history["val_loss"]).any():
                 best = int(np.nanargmin(history["val_loss"]))
                 axes.plot(
-                    history["epoch"][best], history["val_loss"][best], color=color, marker="o", markersize=8,
+                    history[unit][best], history["val_loss"][best], color=color, marker="o", markersize=8,
                     fillstyle="none", linestyle="",
                 )  # fmt: skip
 
@@ -68,7 +69,7 @@ def draw_losses(histories: Mapping[int, Mapping[str, np.ndarray]]) -> Figure:
         if len(finite) and finite.min() > 0 and finite.max() > 20 * finite.min():
             axes.set_yscale("log")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        axes.set_xlabel("epoch")
+        axes.set_xlabel(unit)
         axes.set_ylabel("loss")
         if axes.get_legend_handles_labels()[1]:
             figure.legend(loc="outside right upper")

@@ -95,19 +95,21 @@ def training_line(metrics: JsonObject) -> str:
     unit = "step" if "steps" in metrics else "epoch"
     count = plural(metrics[f"{unit}s"], unit)
     line = f"{metrics['parameters']:,} parameters, {count} in {metrics['training_seconds']:.0f} s"
-    best = metrics.get("best_epoch", 0)
-    return f"{line}; the validation loss was lowest in epoch {best}" if best > 0 and unit == "epoch" else line
+    best = metrics.get(f"best_{unit}", 0)
+    return f"{line}; the validation loss was lowest in {unit} {best:,}" if best > 0 else line
 
 
-def epochs_line(metrics: JsonObject) -> list[str]:
-    """How many epochs each model was trained for, and which was the best; nothing for runs that did not keep it."""
-    if not metrics.get("epochs"):
+def lengths_line(metrics: JsonObject) -> list[str]:
+    """How many epochs or steps each model was trained for, and which was the best; nothing for runs that did not keep
+    it."""
+    unit = "step" if "steps" in metrics else "epoch"
+    if not metrics.get(f"{unit}s"):
         return []
-    counts = [plural(count, "epoch") for count in metrics["epochs"]]
-    best = [epoch for epoch in metrics["best_epochs"] if epoch is not None]
+    counts = [plural(count, unit) for count in metrics[f"{unit}s"]]
+    best = [number for number in metrics[f"best_{unit}s"] if number is not None]
     line = ", ".join(dict.fromkeys(counts))
     if best:
-        line += f"; the validation loss was lowest in epoch {', '.join(map(str, best))}"
+        line += f"; the validation loss was lowest in {unit} {', '.join(map(str, best))}"
     return [line]
 
 

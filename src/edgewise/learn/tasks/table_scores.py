@@ -7,7 +7,7 @@ from edgewise.explain.numbers import percent
 from edgewise.learn.companions import LABELS as LABELS_OF_PARTS
 from edgewise.learn.files import JsonObject
 from edgewise.learn.outputs import Prediction
-from edgewise.learn.tasks.scores import ScoreTable, by_own_name, epochs_line, score_table, what_predicts
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, lengths_line, score_table, what_predicts
 from edgewise.learn.tasks.task import Prepared
 from edgewise.learn.training.baseline import LABELS
 from edgewise.learn.training.conformal import COVERAGES, coverage_of
@@ -75,4 +75,4 @@ def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
             promised = metrics["coverage"]["promised"]
             inside = f"{percent(covered)} of these values lie within their interval"
             lines.append(f"{inside} ({100 * promised:g}% were promised)")
-    return [*lines, *epochs_line(metrics)]
+    return [*lines, *lengths_line(metrics)]

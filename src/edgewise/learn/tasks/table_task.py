@@ -46,7 +46,6 @@ from edgewise.learn.tasks.task import (
     RowTask,
     Task,
     Written,
-    best_epoch_of,
     no_lines,
     nothing,
     num_parameters,
@@ -353,8 +352,9 @@ class TableTask(Generic[Job, Dataset, T]):
         if self.companions:
             metrics["shares"] = fitted.shares
         metrics["parameters"] = num_parameters(fitted)
-        metrics["epochs"] = [len(result.history) for result in results]
-        metrics["best_epochs"] = [best.get("best_epoch") for best in map(best_epoch_of, results)]
+        unit = prepared.settings.train.unit
+        lengths = zip(*(result.length(unit) for result in results), strict=True)
+        metrics[f"{unit}s"], metrics[f"best_{unit}s"] = map(list, lengths)
         spent = sum(record["seconds"] for result in results for record in result.history)
         metrics["seconds"] = {"model": round(spent, 2)}
         if prepared.settings.baselines:

@@ -416,19 +416,16 @@ class Task(Generic[Job, Dataset, Split, Model]):
         return trained, data
 
 
-def training_metrics(prepared: Prepared, result: "FitResult") -> JsonObject:
-    """The epochs of a training, the size of its model and its time, for metrics.json."""
+def training_metrics(prepared: Prepared, result: "FitResult", unit: str | None = None) -> JsonObject:
+    """The length of a training in epochs or steps, the size of its model and its time, for metrics.json."""
+    unit = unit or prepared.settings.train.unit
+    length, best = result.length(unit)
     return {
-        **best_epoch_of(result),
-        "epochs": len(result.history),
+        **({} if best is None else {f"best_{unit}": best}),
+        f"{unit}s": length,
         "parameters": num_parameters(prepared.fitted),
         "training_seconds": round(sum(record["seconds"] for record in result.history), 2),
     }
-
-
-def best_epoch_of(result: "FitResult") -> dict[str, int]:
-    """The epoch with the lowest validation loss, counted from 1; nothing where none was validated."""
-    return {} if result.best_epoch < 0 else {"best_epoch": result.best_epoch + 1}
 
 
 def model_name(settings: object) -> str:

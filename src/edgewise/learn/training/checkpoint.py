@@ -39,9 +39,15 @@ class FitResult:
     """The history of a training; the weights are in the model."""
 
     history: list[EpochRecord]
-    """One record an epoch."""
+    """One record an epoch, or for each validation where these come after so many steps."""
     best_epoch: int
     """The epoch of the smallest validation loss; -1 where nothing was validated."""
+
+    def length(self, unit: str) -> tuple[int, int | None]:
+        """How many epochs or steps there were, and after which the validation loss was smallest, counted from 1; None
+        where nothing was validated."""
+        counts = [record["step"] if unit == "step" else number for number, record in enumerate(self.history, 1)]
+        return counts[-1] if counts else 0, counts[self.best_epoch] if self.best_epoch >= 0 else None
 
 
 RandomState: TypeAlias = tuple[Tensor, Tensor | None]

@@ -58,14 +58,17 @@ class Estimate:
                 "on anyway with --no-memory-check."
             )
 
-    def line(self, num_train: int, num_val: int, epochs: int) -> str:
-        """The estimate in a line, for the numbers of batches of an epoch."""
+    def line(self, num_train: int, num_val: int, epochs: int, *, in_steps: bool = False) -> str:
+        """The estimate in a line, for the numbers of batches of an epoch, or of the steps between two validations."""
         of = "" if self.available is None else f" of {in_bytes(self.available)} available"
         text = f"estimate: {in_bytes(self.needed)} of memory{of}"
         if self.step_seconds is None:
             return text
         epoch = self.step_seconds * (num_train + VALIDATED * num_val)
-        return f"{text}; {duration(epoch)} an epoch, {duration(epoch * epochs)} for {plural(epochs, 'epoch')}"
+        each, every = "an epoch", plural(epochs, "epoch")
+        if in_steps:
+            each, every = f"for {plural(num_train, 'step')}", plural(num_train * epochs, "step")
+        return f"{text}; {duration(epoch)} {each}, {duration(epoch * epochs)} for {every}"
 
 
 def of_sizes(model: nn.Module, batch: BatchLike, settings: TrainSettings, device: str) -> Estimate:

@@ -24,7 +24,7 @@ from edgewise.learn.training.checkpoint import (
 from edgewise.learn.training.device import cpu_threads, pick_device
 from edgewise.learn.training.distributed import ALONE, WorkerGroup
 from edgewise.learn.training.estimate import prepared
-from edgewise.learn.training.loader import Loader, StepLoader
+from edgewise.learn.training.loader import Loader, StepLoader, WindowLoader
 from edgewise.learn.training.log import MetricsLog
 from edgewise.learn.training.loss import Loss
 from edgewise.learn.training.settings import TrainSettings
@@ -105,7 +105,9 @@ def fit(
         ):
             estimate = prepared(model, loss, train_loader, settings, device, measures=measures)
         if member == 0 and settings.epochs is not None:
-            say(estimate.line(len(train_loader), len(val_loader) if val_loader is not None else 0, settings.epochs))
+            num_val = 0 if val_loader is None else len(val_loader)
+            in_steps = isinstance(train_loader, StepLoader | WindowLoader)  # their epochs are stretches of steps
+            say(estimate.line(len(train_loader), num_val, settings.epochs, in_steps=in_steps))
 
     devices = [torch.cuda.current_device()] if device == "cuda" else []
     with (

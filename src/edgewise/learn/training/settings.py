@@ -115,6 +115,11 @@ class TrainSettings:
         """Whether the weights of the best epoch are the result, not those of the last."""
         return self.checkpoint == "best" or (self.checkpoint is None and self.patience is not None)
 
+    @property
+    def unit(self) -> str:
+        """What the length of a training is counted in: with `eval_steps`, records of its history are not epochs."""
+        return "epoch" if self.eval_steps is None else "step"
+
     def resolved(self, num_rows: int, num_molecules: int, *, steps: Steps = Steps()) -> Self:
         """The same recipe with a batch size and a number of epochs that fit a table.
 

@@ -263,13 +263,11 @@ def loaders(prepared: PreparedText) -> Callable[[TrainSettings], tuple[Loader, L
 def evaluate(prepared: PreparedText, results: list[FitResult]) -> JsonObject:
     """The loss of the validation text, beside that of counting pairs of tokens."""
     fitted, splits = prepared.fitted, prepared.splits
-    epochs, steps = prepared.settings.schedule(len(splits["training"]))
-    metrics = training_metrics(prepared, results[0])
-    del metrics["epochs"]
+    metrics = training_metrics(prepared, results[0], "step")
 
     counts = {split: len(numbers) for split, numbers in splits.items()}
     num_tokens = len(fitted.encoder.tokenizer)
-    metrics |= {"tokens": {"vocabulary": num_tokens, **counts}, "steps": epochs * steps}
+    metrics["tokens"] = {"vocabulary": num_tokens, **counts}
     if counts["validation"] > 1:
         metrics["validation"] = fitted.output.metrics(mean_loss(fitted, splits["validation"]))
         metrics["baselines"] = fitted.output.baselines(splits["training"], splits["validation"], num_tokens)

@@ -57,7 +57,7 @@ def sections(folder: RunFolder) -> list[Section]:
     cautions = leakage_warnings(metrics)
     if cautions:
         report.insert(0, ("Warnings", cautions))
-    report += training_sections(folder)
+    report += training_sections(folder, "step" if "steps" in metrics else "epoch")
     for target in task_of(folder).test_targets(folder):
         report += number_sections(target, metrics) if isinstance(target, Numbers) else label_sections(target)
     report += tag_sections(tagged(folder))
@@ -78,30 +78,32 @@ def write_report(folder: RunFolder) -> Path:
     return folder.path / "report.html"
 
 
-def training_sections(folder: RunFolder) -> list[Section]:
-    """The losses of the epochs; nothing where they were not logged."""
+def training_sections(folder: RunFolder, unit: str) -> list[Section]:
+    """The losses over the epochs or steps of the training; nothing where they were not logged."""
     histories = read_histories(folder)
     if not histories:
         return []
-    first = next(iter(histories.values()))
     has_validation = any(np.isfinite(history["val_loss"]).any() for history in histories.values())
     seconds = sum(float(np.nansum(history["seconds"])) for history in histories.values())
-    length = f"{len(first['epoch']):,} epochs" + (f", {len(histories):,} members" if len(histories) > 1 else "")
-    caption = "The loss over the epochs. " + (
-        "A ring marks the lowest validation loss." if has_validation else "Without validation rows, no epoch is marked."
-    )
-    return [("Training", [f"{length}, {seconds:.1f} s of training.", Picture(svg(draw_losses(histories)), caption)])]
+    counts = dict.fromkeys(plural(int(history[unit][-1]), unit) for history in histories.values())
+    length = ", ".join(counts) + (f", {len(histories):,} members" if len(histories) > 1 else "")
+    marked = "A ring marks the lowest validation loss."
+    unmarked = f"Without validation rows, no {unit} is marked."
+    caption = f"The loss over the {unit}s. {marked if has_validation else unmarked}"
+    return [
+        ("Training", [f"{length}, {seconds:.1f} s of training.", Picture(svg(draw_losses(histories, unit)), caption)])
+    ]
 
 
 def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
-    """The numbers of each epoch (counted from 1) by ensemble member, out of logs/metrics.csv."""
+    """The numbers of each record (its epoch counted from 1) by ensemble member, out of logs/metrics.csv."""
     path = folder.path / "logs" / "metrics.csv"
     if not path.is_file():
         return {}
     rows: dict[int, list[dict[str, str]]] = {}
     for row in csv.DictReader(io.StringIO(path.read_text("utf-8"))):
         rows.setdefault(int(row["member"]), []).append(row)
-    names = ("epoch", "train_loss", "val_loss", "seconds")
+    names = ("epoch", "step", "train_loss", "val_loss", "seconds")
     return {
         member: {
             name: np.array([float(record[name] or "nan") for record in listed]) + (1 if name == "epoch" else 0)
