@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import edgewise
 from edgewise.cli.explain import prediction_words
-from edgewise.explain.explanation import TargetPrediction
+from edgewise.explain.explanation import Curve, Explanation, TargetPrediction
 from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.tasks.motion.forces import power
 from edgewise.learn.tasks.scores import by_own_name, score_table
@@ -60,6 +60,15 @@ def test_small_scores_and_predictions_are_read():
     small = TargetPrediction("y", 1.2345e-9, std=2e-10, low=1e-9, high=1.5e-9)
     assert prediction_words(small) == "y 1.23e-09 ± 2e-10 (1e-09 to 1.5e-09)"
     assert words_of_a_page(small) == "y = 1.23e-09"
+    late = TargetPrediction("t", 1.7000000123e9, std=31.88, low=1.69999999e9, high=1.7000000891e9)
+    assert prediction_words(late) == "t 1700000012 ± 31.88 (1699999990 to 1700000089)"
+    assert words_of_a_page(late) == "t = 1700000012"
+    explanation = Explanation(
+        "graph", "n", {}, (late,), "t", (), curves=(Curve("x", *np.full((2, 1), 1.70000001e9), 0.0),)
+    )
+    plain = explanation.to_json()
+    assert plain["predictions"][0]["value"] == 1.7000000123e9
+    assert plain["curves"][0]["predictions"] == [1.70000001e9]
     assert power({"exponent": -2.0, "plus_minus": 1.23456e-5}) == "r^-2.000 ± 1.23e-05"
 
 

@@ -318,9 +318,9 @@ def prediction_words(prediction: "TargetPrediction") -> str:
     if prediction.label:
         share = prediction.probabilities.get(prediction.label, math.nan)
         return f"{prediction.name} is {prediction.label} ({formatted(share)})"
-    words = f"{prediction.name} {formatted(prediction.value)}"
+    words = f"{prediction.name} {prediction.in_words(prediction.value)}"
     if not math.isnan(prediction.std):
         words += f" ± {formatted(prediction.std)}"
     if not math.isnan(prediction.low):
-        words += f" ({formatted(prediction.low)} to {formatted(prediction.high)})"
+        words += f" ({prediction.in_words(prediction.low)} to {prediction.in_words(prediction.high)})"
     return words

@@ -12,6 +12,8 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
+from edgewise.explain.numbers import NUM_DIGITS, formatted, num_digits
+
 Kind = Literal["text", "molecule", "graph"]
 """What the input is: texts, molecules, or a node in its graph."""
 
@@ -154,6 +156,10 @@ class TargetPrediction:
     probabilities: dict[str, float] = field(default_factory=dict)
     """The probability of each class; empty for numbers."""
 
+    def in_words(self, value: float) -> str:
+        """A value of this target, such as an end of the interval, with the digits that its deviation leaves."""
+        return formatted(value, num_digits(self.value, self.std, least=4, finest=0.05))
+
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
@@ -191,26 +197,29 @@ class Explanation:
     """Further notes, a sentence each: what was cut, what was left out."""
 
     def to_json(self) -> dict[str, Any]:
-        """The explanation as dictionaries, lists, strings and numbers of seven digits; None for NaN."""
-        return _plain(self)
+        """The explanation as dictionaries, lists, strings and numbers of seven digits, or more where predictions lie
+        far from 0; None for NaN."""
+        numbers = [prediction for prediction in self.predictions if not prediction.label]
+        digits = max((num_digits(number.value, number.std) for number in numbers), default=NUM_DIGITS)
+        return _plain(self, digits)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, digits: int) -> Any:
     if dataclasses.is_dataclass(value):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: _plain(getattr(value, field.name), digits) for field in dataclasses.fields(value)}
     if isinstance(value, dict):
-        return {str(name): _plain(item) for name, item in value.items()}
+        return {str(name): _plain(item, digits) for name, item in value.items()}
 
     if (
         isinstance(value, np.ndarray) and value.ndim == 1 and value.dtype.kind == "f"
     ):  # the common case, up to millions of numbers
-        return [float(f"{number:.7g}") if math.isfinite(number) else None for number in value.tolist()]
+        return [float(f"{number:.{digits}g}") if math.isfinite(number) else None for number in value.tolist()]
     if isinstance(value, np.ndarray) and value.ndim > 0:
-        return value.tolist() if value.dtype.kind in "iu" else [_plain(item) for item in value]
+        return value.tolist() if value.dtype.kind in "iu" else [_plain(item, digits) for item in value]
     if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
+        return [_plain(item, digits) for item in value]
     if isinstance(value, float | np.floating):
-        return float(f"{value:.7g}") if math.isfinite(value) else None
+        return float(f"{value:.{digits}g}") if math.isfinite(value) else None
     if isinstance(value, np.integer):
         return int(value)
 

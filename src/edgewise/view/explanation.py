@@ -7,7 +7,6 @@ from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import Explanation, TargetPrediction
-from edgewise.explain.numbers import formatted
 from edgewise.view.layout import lay_out
 from edgewise.view.policy import explanation_assets, meta_policy
 
@@ -67,7 +66,7 @@ def explanation_page(explanations: Sequence[Explanation], *, title: str | None =
 
 def prediction_words(prediction: TargetPrediction) -> str:
     """The prediction of a target in a few words: `y = 3.14`, `mood = good`."""
-    return f"{prediction.name} = {prediction.label or formatted(prediction.value)}"
+    return f"{prediction.name} = {prediction.label or prediction.in_words(prediction.value)}"
 
 
 def _drawing(explanation: Explanation) -> dict[str, Any]:

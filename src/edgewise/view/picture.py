@@ -139,7 +139,8 @@ def _with_interval(prediction: TargetPrediction) -> str:
     if len(prediction.label) > MAX_LABEL:
         prediction = replace(prediction, label=prediction.label[: MAX_LABEL - 2] + " …")
     if math.isfinite(prediction.low) and math.isfinite(prediction.high):
-        return f"{prediction_words(prediction)} ({formatted(prediction.low)} … {formatted(prediction.high)})"
+        low, high = prediction.in_words(prediction.low), prediction.in_words(prediction.high)
+        return f"{prediction_words(prediction)} ({low} … {high})"
     share = prediction.probabilities.get(prediction.label)
     return prediction_words(prediction) if share is None else f"{prediction_words(prediction)} ({percent(share)})"
 

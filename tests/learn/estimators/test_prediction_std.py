@@ -10,10 +10,11 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from cli_tables import write_csv
 from edgewise import NodeRegressor, TextClassifier, TextRegressor
 from edgewise.cli.main import main
+from edgewise.explain.numbers import num_digits
 from edgewise.learn.estimators.row_methods import data_of, predictions
 from edgewise.learn.estimators.texts import TEXTS as ROWS
 from edgewise.learn.tasks.explained import target_predictions
-from edgewise.learn.tasks.prediction_columns import format_cell, num_digits, prediction_columns, with_columns
+from edgewise.learn.tasks.prediction_columns import format_cell, prediction_columns, with_columns
 from edgewise.learn.training.conformal import empty_intervals, interval_radius, rows_for
 
 TEXTS = [f"{'good ' * (number % 7)}film {number}" for number in range(60)]

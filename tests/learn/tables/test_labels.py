@@ -120,6 +120,11 @@ def test_what_is_learned_is_said():
         "count: a number, 0 to 1; for classes: --task-type multiclass",
         "logS: a number, -3.25 to 1.5",
     ]
+    late = np.array([[1.69999995e9, 100_000.25], [1.700000069e9, 100_010.0]])
+    assert target_notes(late, ["t", "u"], {}) == [
+        "t: a number, 1699999950 to 1700000069; for classes: --task-type multiclass",
+        "u: a number, 100000.2 to 100010",
+    ]
     many = target_notes(np.arange(7.0).repeat(2)[:, None], ["y"], {"y": list("abcdefg")})
     assert many == ["y: classes a (2), b (2), c (2), d (2), e (2) and 2 more"]
     assert target_notes(np.zeros((2, 7)), list("abcdefg"), {})[-1] == "and 2 more targets"

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from edgewise.errors import DataError, plural
+from edgewise.explain.numbers import num_digits
 from edgewise.learn.tables.cell import Problems, Texts, distinct, is_missing, parse_numbers, read_number
 
 Classes = dict[str, list[str]]
@@ -156,7 +157,9 @@ def _range_note(column: Float64[np.ndarray, " row"]) -> str:
     # Most columns show a fraction at once.
     is_whole_number = all((part == np.floor(part)).all() for part in (present[:1000], present))
     remedy = "; for classes: --task-type multiclass" if is_whole_number else ""
-    return f": a number, {present.min():.3g} to {present.max():.3g}{remedy}"
+    low, high = float(present.min()), float(present.max())
+    digits = num_digits(max(abs(low), abs(high)), high - low, least=3, finest=0.01)
+    return f": a number, {low:.{digits}g} to {high:.{digits}g}{remedy}"
 
 
 def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str]:

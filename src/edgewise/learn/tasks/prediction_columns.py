@@ -1,12 +1,12 @@
 """Predictions as columns of a table: their names, their cells, and a file of both."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgewise.errors import DataError
+from edgewise.explain.numbers import NUM_DIGITS, num_digits
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Prediction
 from edgewise.learn.tables.cell import to_text_arrow
@@ -15,13 +15,6 @@ from edgewise.learn.training.folder import csv_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
-
-NUM_DIGITS = 7
-"""The significant digits of a number in a file."""
-MAX_DIGITS = 17
-"""The digits that tell any two numbers in double precision apart."""
-FINEST = 1e-4
-"""The finest difference between predictions that a file shows, in standard deviations of the target."""
 
 
 class LongNumber(float):
@@ -42,14 +35,6 @@ class LongNumber(float):
         return numbers
 
 
-def num_digits(mean: float, std: float) -> int:
-    """The significant digits that show differences of `FINEST` standard deviations around a mean; at least seven."""
-    if not mean or not std:
-        return NUM_DIGITS
-    digits = math.floor(math.log10(abs(mean))) + 1 - round(math.log10(FINEST * std))
-    return min(max(digits, NUM_DIGITS), MAX_DIGITS)
-
-
 def prediction_columns(
     trained: FittedTable, predictions: Sequence[Prediction], *, show_parts: bool = False
 ) -> dict[str, np.ndarray | list[Label | str]]:
@@ -61,7 +46,9 @@ def prediction_columns(
     scale = trained.target_scale
     columns: dict[str, np.ndarray | list[Label | str]] = {}
     for target, (name, prediction) in enumerate(zip(trained.columns.target_columns, predictions, strict=True)):
-        digits = NUM_DIGITS if scale is None else num_digits(scale.mean[target], scale.std[target])
+        digits = NUM_DIGITS
+        if scale is not None:
+            digits = num_digits(scale.mean[target], scale.std[target])
         if prediction.probabilities is None:
             columns[f"{name}_pred"] = LongNumber.column(prediction.value, digits)
         else:

@@ -6,7 +6,11 @@ const PAUSE = { predict: 200, page: 600 }; // milliseconds without a key before 
 const MOST_IN_FULL = 4; // of more, such as the words of a sentence, only the predicted class is shown
 const HINTS = { text: "type a text", smiles: "type a SMILES, such as CC(=O)Oc1ccccc1C(=O)O", node: "name one", number: "" };
 const byId = (id) => document.getElementById(id);
-const shown = (number) => (number === null ? "–" : String(Number(number.toPrecision(4))));
+const shown = (number, digits = 4) => (number === null ? "–" : String(Number(number.toPrecision(digits))));
+const digitsBeside = (value, std) => {
+  if (!value || !std) return 4; // the digits that the standard deviation leaves: seconds since 1970 need ten
+  return Math.min(17, Math.max(4, Math.floor(Math.log10(Math.abs(value))) + 1 - Math.round(Math.log10(0.05 * std))));
+};
 let model = null;
 const panels = [];
 
@@ -161,10 +165,11 @@ class Panel {
       const share = each.probabilities[each.label];
       const classes = many ? [] : Object.entries(each.probabilities);
       list.append(element("dt", { textContent: each.name }));
-      const value = element("span", { className: "value", textContent: each.label || shown(each.value) });
+      const digits = digitsBeside(each.value, each.std);
+      const value = element("span", { className: "value", textContent: each.label || shown(each.value, digits) });
       let more = many && share !== undefined ? shown(share) : "";
       if (!each.label && each.std !== null) more += `± ${shown(each.std)}`;
-      if (each.low !== null) more += ` (${shown(each.low)} to ${shown(each.high)})`;
+      if (each.low !== null) more += ` (${shown(each.low, digits)} to ${shown(each.high, digits)})`;
       list.append(element("dd", {}, value, element("span", { className: "more", textContent: more })));
       for (const [label, share] of classes) {
         list.append(element("dt", { textContent: label }));

@@ -18,7 +18,7 @@ function predictionView(view) {
       view.listen(["theme"], draw);
       draw();
     }
-    const value = one.label || shown(one.value);
+    const value = one.label || shown(one.value, digitsBeside(one.value, one.std));
     const spread = one.std === null || one.label ? "" : ` ± ${shown(one.std)}`; // a class has its probability
     return { node: element("div", { class: "prediction" }, element("div", {}, element("h4", {}, one.name), element("p", { class: value.length > LONG_VALUE ? "value sentence" : "value" }, value, element("small", {}, spread))), hasChart ? holder : null), picture };
   });
@@ -58,9 +58,10 @@ function manyPicture(predictions, explained) {
   return { width: 360 * columns, height: 24 * rows, shapes };
 }
 
-function predictionWords({ name, value, label, low, high }) {
-  const interval = low !== null && high !== null ? `, between ${shown(low)} and ${shown(high)}` : "";
-  return `${name}: ${label || shown(value)}${interval}`;
+function predictionWords({ name, value, std, label, low, high }) {
+  const digits = digitsBeside(value, std);
+  const interval = low !== null && high !== null ? `, between ${shown(low, digits)} and ${shown(high, digits)}` : "";
+  return `${name}: ${label || shown(value, digits)}${interval}`;
 }
 
 const MOST_CLASSES = 12;
@@ -81,8 +82,8 @@ function classPicture(one) {
   return { width: 400, height: Math.max(24, 24 * shares.length), shapes };
 }
 
-function intervalPicture({ value, low, high }) {
-  const ink = themed("ink");
+function intervalPicture({ value, std, low, high }) {
+  const [ink, digits] = [themed("ink"), digitsBeside(value, std)];
   const span = Math.max(high, value) - Math.min(low, value) || 1;
   const x = (number) => 40 + (320 * (number - Math.min(low, value))) / span;
   return {
@@ -92,8 +93,8 @@ function intervalPicture({ value, low, high }) {
       { kind: "line", x1: 20, y1: 16, x2: 380, y2: 16, stroke: themed("pale"), thick: 2 },
       { kind: "line", x1: x(low), y1: 16, x2: x(high), y2: 16, stroke: "#56b4e9", thick: 8, mark: { low, high } },
       { kind: "circle", cx: x(value), cy: 16, r: 7, fill: "#0072b2", stroke: themed("paper"), thick: 2, mark: { value } },
-      { kind: "text", x: x(low), y: 40, text: shown(low), anchor: "middle", size: 12, fill: ink },
-      { kind: "text", x: x(high), y: 40, text: shown(high), anchor: "middle", size: 12, fill: ink },
+      { kind: "text", x: x(low), y: 40, text: shown(low, digits), anchor: "middle", size: 12, fill: ink },
+      { kind: "text", x: x(high), y: 40, text: shown(high, digits), anchor: "middle", size: 12, fill: ink },
     ],
   };
 }
@@ -101,9 +102,9 @@ function intervalPicture({ value, low, high }) {
 const LETTERS = 46; // in a line of a picture
 
 /** A name and its prediction in words, in as many lines as it takes: what is saved where there is nothing to draw. */
-function valuePicture({ name, label, value }) {
+function valuePicture({ name, label, value, std }) {
   const lines = [""];
-  for (const word of (label || shown(value)).split(/\s+/)) {
+  for (const word of (label || shown(value, digitsBeside(value, std))).split(/\s+/)) {
     if (lines.at(-1) && lines.at(-1).length + word.length >= LETTERS) lines.push("");
     lines[lines.length - 1] += (lines.at(-1) ? " " : "") + clipped(word, LETTERS);
   }

@@ -1,10 +1,18 @@
 // What is reckoned from the numbers before anything is drawn: how they are written, their colors, which lines to show.
 
-/** A number as it is read: three digits, a true minus; a dash where there is none. */
-function shown(value) {
+/** The digits of a number that its standard deviation leaves, three or more: seconds since 1970 need ten. */
+function digitsBeside(value, std) {
+  if (!value || !std) return 3;
+  const digits = Math.floor(Math.log10(Math.abs(value))) + 1 - Math.round(Math.log10(0.05 * std));
+  return Math.min(17, Math.max(3, digits));
+}
+
+/** A number as it is read: three digits or those that are given, a true minus; a dash where there is none. */
+function shown(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
-  const text = size !== 0 && (size < 1e-3 || size >= 1e5) ? value.toExponential(2) : String(Number(value.toPrecision(3)));
+  const isLong = size < 1e-3 || (size >= 1e5 && digits === 3);
+  const text = size !== 0 && isLong ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
   return text.replaceAll("-", "−");
 }
 

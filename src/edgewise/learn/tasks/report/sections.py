@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 
 from edgewise.errors import plural
-from edgewise.explain.numbers import formatted, percent
+from edgewise.explain.numbers import formatted, num_digits, percent
 from edgewise.learn.companions import LABELS as COMPANIONS
 from edgewise.learn.files import JsonObject
 from edgewise.learn.tasks.registry import task_of
@@ -169,9 +169,11 @@ def number_sections(target: Numbers, metrics: JsonObject) -> list[Section]:
             )
         )
 
+    digits = num_digits(float(np.abs(target.true[rows]).max()), float(np.abs(errors).mean()), least=5, finest=0.05)
+
     def cells(row: int) -> list[str]:
         true, predicted = float(target.true[row]), float(target.predicted[row])
-        return [formatted(value, 5) for value in (true, predicted, predicted - true)]
+        return [formatted(true, digits), formatted(predicted, digits), formatted(predicted - true, 5)]
 
     content.append(_worst("The rows with the largest errors", target, "predicted less true", cells, ()))
     return [(f"{target.name}: predicted and true", content)]
