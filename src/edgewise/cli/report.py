@@ -121,7 +121,7 @@ def report_page(folder: RunFolder, metrics: dict[str, Any], drawn: dict[str, str
     scores: list[Part] = [PageTable(table.title, table.header, table.rows)]
     scores.append(f"{trained}, on {', '.join(folder.read_config()['data'])}.")
 
-    sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder)]
+    sections: list[tuple[str, list[Part]]] = [("Scores", scores), *training_sections(folder, metrics)]
     if "force" in drawn:
         caption = (
             "How hard one body pulls another, by the mass of the other, with no other body present; ± is how much the "

@@ -57,7 +57,7 @@ def sections(folder: RunFolder) -> list[Section]:
     cautions = leakage_warnings(metrics)
     if cautions:
         report.insert(0, ("Warnings", cautions))
-    report += training_sections(folder, "step" if "steps" in metrics else "epoch")
+    report += training_sections(folder, metrics)
     for target in task_of(folder).test_targets(folder):
         report += number_sections(target, metrics) if isinstance(target, Numbers) else label_sections(target)
     report += tag_sections(tagged(folder))
@@ -78,11 +78,12 @@ def write_report(folder: RunFolder) -> Path:
     return folder.path / "report.html"
 
 
-def training_sections(folder: RunFolder, unit: str) -> list[Section]:
+def training_sections(folder: RunFolder, metrics: JsonObject) -> list[Section]:
     """The losses over the epochs or steps of the training; nothing where they were not logged."""
     histories = read_histories(folder)
     if not histories:
         return []
+    unit = "step" if "steps" in metrics else "epoch"
     has_validation = any(np.isfinite(history["val_loss"]).any() for history in histories.values())
     seconds = sum(float(np.nansum(history["seconds"])) for history in histories.values())
     counts = dict.fromkeys(plural(int(history[unit][-1]), unit) for history in histories.values())
