@@ -147,7 +147,7 @@ def test_classes_of_texts(edgewise, tmp_path):
     assert shown == pytest.approx(metrics["baselines"]["naive_bayes"]["test"]["label"]["accuracy"], rel=1e-3)
     rows = read_csv(run / "test_predictions.csv")
     wrong = [row for row in rows if row["label"] != row["label_pred"]]
-    shown = tables(run).get("Wrong rows, the surest of them first", [[]])[1:]
+    shown = tables(run).get("Wrong rows, the least probable true class first", [[]])[1:]
     assert len(shown) == min(10, len(wrong))
     assert all(0 <= float(row[3]) <= 0.5 for row in shown)
 

@@ -89,7 +89,7 @@ def test_the_worst_rows():
     assert worst(numbers([1, 2, np.nan, 4], [1.5, 0, 9, 4], []), 2).tolist() == [1, 0]
     predicted = labels([0, 1, 1, -1], [[0.2, 0.8], [0.9, 0.1], [0.4, 0.6], [1, 0]])
     assert worst(predicted, 5).tolist() == [1, 0], (
-        "the surest first; what is right and what is unknown is not among them"
+        "the least probable true class first; what is right and what is unknown is not among them"
     )
 
 

@@ -195,7 +195,8 @@ def confusion(true: Sequence[str], predicted: Sequence[str], order: Sequence[str
 
 
 def worst(target: Numbers | Labels, most: int) -> np.ndarray:
-    """The worst predicted rows: those with the largest errors, or the wrong ones that were surest."""
+    """The worst predicted rows: those with the largest errors, or the wrong ones whose true class was
+    least probable."""
     rows = target.known_rows
     if isinstance(target, Numbers):
         return rows[np.argsort(-np.abs(target.residuals), kind="stable")[:most]]

@@ -210,7 +210,7 @@ def label_sections(target: Labels) -> list[Section]:
             probability = formatted(float(target.probabilities[row, true]))
             return [_cut(target.classes[true]), _cut(target.classes[predicted]), probability]
 
-        title = "Wrong rows, the surest of them first"
+        title = "Wrong rows, the least probable true class first"
         content.append(_worst(title, target, "probability of the true class", cells, (1, 2)))
     return [(f"{target.name}: predicted and true", content)]
 
