@@ -138,7 +138,7 @@ def test_it_learns_accelerations_and_says_which_force(pulled):
         "nothing pulls",
         "force of body 0 on body 1, from ",
         "; by the law r^-1.",
-        "3 test trajectories let run by it for 10 moments, a time of 2: ",
+        "3 test trajectories let run by it for 10 moments, a time of 2: at its end ",
         "energy drift by the law: ",
         f"edgewise report {run}",
     ):

@@ -121,8 +121,9 @@ def accelerations_of(fitted: FittedMotion, motion: Motion, trajectories: np.ndar
 
 
 def rollout_metrics(rollout: Rollout, motion: Motion, moment: int) -> JsonObject:
-    """How far a rollout ends from the true positions, beside bodies that go straight on, and how well it conserves the
-    energy, by the law of the file; None where the file names none, or a number is not finite."""
+    """How far a rollout ends from the true positions, beside bodies that go straight on; how far bodies are from their
+    middle, over all times; and how well it conserves the energy, by the law of the file, None where the file names
+    none. None where a number is not finite."""
     rows = np.ix_(rollout.trajectories, np.arange(moment, moment + len(rollout.times)))
     true_positions, true_velocities = motion.positions[rows].astype(np.float64), motion.velocities[rows]
     elapsed = rollout.times - rollout.times[0]
@@ -337,8 +338,8 @@ def lines_of_rollout(metrics: JsonObject) -> list[str]:
     trajectories = "trajectory" if run["trajectories"] == 1 else "trajectories"
     lines = [
         f"{run['trajectories']} test {trajectories} let run by it for {run['moments'] - 1} moments, a time of "
-        f"{run['time']:g}{time}: {distance}{length} from where the bodies really are (median); {straight} if they went "
-        f"straight on; {spread} from their middle"
+        f"{run['time']:g}{time}: at its end {distance}{length} from where the bodies really are (median), {straight} "
+        f"if they went straight on; all the time they are {spread} from their middle"
     ]
 
     if run["energy_drift"] is not None and run["energy_drift_of_the_file"] is not None:
