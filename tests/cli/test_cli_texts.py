@@ -39,7 +39,7 @@ def test_classes_from_a_table(table, learn, edgewise, paste, tmp_path):
         "a vocabulary of 12 words from the training rows",
         "naive Bayes, pairs of words",
         "logistic regression, pairs of words",
-        "training mean",
+        "training frequencies",
     ):
         assert words in out
     paste(out)

@@ -18,7 +18,7 @@ from edgewise.learn.tasks.run import Run
 from edgewise.learn.tasks.scores import ScoreTable
 from edgewise.learn.tasks.table_settings import TableRunSettings
 from edgewise.learn.tasks.task import Task
-from edgewise.learn.training.baseline import LABELS
+from edgewise.learn.training.baseline import labels_of
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.metrics import HEADLINES
 
@@ -132,7 +132,7 @@ def summary(folds: Sequence[Scores]) -> dict[str, JsonObject]:
 
 def score_tables(metrics: JsonObject, task_type: str, chosen: Sequence[str] = ()) -> list[ScoreTable]:
     """For each target a row for each fold, and mean ± standard deviation of the model and of its baselines."""
-    tables = []
+    tables, labels = [], labels_of(task_type)
     names = chosen or HEADLINES[task_type]
     for target, scores in metrics["test"].items():
         rows = [
@@ -142,7 +142,7 @@ def score_tables(metrics: JsonObject, task_type: str, chosen: Sequence[str] = ()
         rows.append(["edgewise", *(spread(scores.get(name)) for name in names)])
         for baseline, of_baseline in metrics["baselines"].items():
             rows.append(
-                [LABELS.get(baseline, baseline), *(spread(of_baseline["test"][target].get(name)) for name in names)]
+                [labels.get(baseline, baseline), *(spread(of_baseline["test"][target].get(name)) for name in names)]
             )
         title = f"{target}: test rows of {plural(len(metrics['folds']), 'fold')}, mean ± standard deviation"
         tables.append(ScoreTable(title, ["", *names], rows))

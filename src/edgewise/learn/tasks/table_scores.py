@@ -9,7 +9,7 @@ from edgewise.learn.files import JsonObject
 from edgewise.learn.outputs import Prediction
 from edgewise.learn.tasks.scores import ScoreTable, by_own_name, lengths_line, score_table, what_predicts
 from edgewise.learn.tasks.task import Prepared
-from edgewise.learn.training.baseline import LABELS
+from edgewise.learn.training.baseline import labels_of
 from edgewise.learn.training.conformal import COVERAGES, coverage_of
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.metrics import HEADLINES
@@ -58,13 +58,14 @@ def scores_by_target(folder: RunFolder) -> list[ScoreTable | str]:
     metrics = folder.read_object("metrics.json")
     split = next((name for name in SPLITS if metrics.get(name)), SPLITS[-1])
     config = folder.read_config()
-    headlines = config.get("metrics") or HEADLINES[config.get("task-type", "regression")]
+    task_type = config.get("task-type", "regression")
+    headlines = config.get("metrics") or HEADLINES[task_type]
     lines: list[ScoreTable | str] = [*what_predicts(metrics, config)]
     for target, scores in metrics[split].items():
         models = {"edgewise": scores}
         for name, of_part in metrics.get("parts", {}).get(split, {}).items():
             models[f"  {LABELS_OF_PARTS.get(name, name)} alone"] = of_part[target]
-        for name, label in LABELS.items():
+        for name, label in labels_of(task_type).items():
             of_baseline = metrics.get("baselines", {}).get(name, {}).get(split, {})
             if target in of_baseline:
                 models[label] = of_baseline[target]

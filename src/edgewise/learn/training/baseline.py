@@ -26,6 +26,11 @@ LABELS = {
 """The baselines of a model over a table, by their names in `metrics.json`."""
 
 
+def labels_of(task_type: str) -> dict[str, str]:
+    """`LABELS` for a type of task: what numbers have as a mean, classes have as frequencies."""
+    return LABELS if task_type == "regression" else {**LABELS, "mean": "training frequencies"}
+
+
 FAR = 1e4
 """Standard deviations from 0 beyond which targets are centered before trees learn them."""
 SMALL_EXPONENT = -10

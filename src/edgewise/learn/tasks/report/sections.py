@@ -28,7 +28,7 @@ from edgewise.learn.tasks.report.evaluation import (
     worst,
 )
 from edgewise.learn.tasks.scores import what_predicts
-from edgewise.learn.training.baseline import LABELS
+from edgewise.learn.training.baseline import labels_of
 from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
 from edgewise.view.figure import svg
 from edgewise.view.page import Caution, PageTable, Picture, page
@@ -117,8 +117,9 @@ def read_histories(folder: RunFolder) -> dict[int, dict[str, np.ndarray]]:
 def scores(metrics: JsonObject, config: JsonObject) -> list[Content]:
     """What predicts, and a table of the scores of each target: the model beside its parts and baselines."""
     columns: dict[str, dict[str, dict[str, float]]] = {}
+    labels = labels_of(config.get("task-type", "regression"))
     baselines = {
-        LABELS.get(name, _spaced(name)): scores_by_split
+        labels.get(name, _spaced(name)): scores_by_split
         for name, scores_by_split in (metrics.get("baselines") or {}).items()
     }
     for split in SPLITS:
