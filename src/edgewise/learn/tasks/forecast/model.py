@@ -82,7 +82,7 @@ class SeriesValues:
 
     def metrics(self, predicted: np.ndarray, truth: np.ndarray) -> dict[str, list[float | None]]:
         """For each step ahead the mean absolute error, the root of the mean squared error, and the mean absolute error
-        as a fraction of the true value, where that is not 0; None where there is no such value.
+        as a fraction of the true value, where that is not 0; None for a step without such a value.
 
         Args:
             predicted, truth: `(row, horizon, node)`; NaN where the truth is missing.
