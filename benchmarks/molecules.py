@@ -183,6 +183,7 @@ PROTOCOLS = {
     **{f"freesolv, fold {number} of 5": FREESOLV(fold(number)) for number in range(5)},
     **{f"esol, fold {number} of 5": ESOL(fold(number)) for number in range(5)},
     **{f"lipophilicity, fold {number} of 5": LOGD(fold(number)) for number in range(5)},
+    **{f"clintox, fold {number} of 5": CLINTOX(fold(number)) for number in range(5)},
 }
 SETS = (
     "esol, mat_split_0",
@@ -421,7 +422,9 @@ def main() -> None:
         if not name.startswith(tuple(options.only)):
             continue
         results = json.loads(path.read_text()) if path.is_file() else {}
-        known = {} if options.again else results.get(name, {})
+        known = results.get(name, {})
+        if options.again:
+            known = {"networks": known["networks"]} if "networks" in known and not options.models else {}
         with tempfile.TemporaryDirectory() as temporary:
             folder, table = Path(temporary), Path(temporary) / "table.csv"
             protocol.table().to_csv(table, index=False)
