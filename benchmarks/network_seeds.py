@@ -5,10 +5,10 @@
 
 Each protocol of benchmarks/molecules.py that trains in less than five minutes. `edgewise train molecules` runs with its
 defaults but for the network, its seed and `--companions none`; a network that stands beside a companion is the same
-network. Pairs of runs with the same rows and the same seed are compared: how many a network wins, by validation rows
-and by test rows, with the chance that a fair coin would do as well or better (a sign test of two sides). Five folds of a
-set share rows, and seeds share folds, so the chance is a rough one; the second test counts each split once, by the means
-of its seeds. Written are benchmarks/results/network_seeds.json (every run) and network_seeds.md (the tables).
+network. Runs with the same rows and the same seed are compared: how many a network wins, by validation rows and by test
+rows, with the chance that a fair coin is as far from half (a sign test). Folds of a set share rows, and seeds share
+folds, so the chance is a rough one; the last column counts each split once, by the means of its seeds. Written are
+benchmarks/results/network_seeds.json (every run) and network_seeds.md (the tables).
 """
 
 import argparse
@@ -89,7 +89,7 @@ def report(results: dict[str, Any]) -> str:
             pairs.append([f"{first} ahead of {second}", part, sign_test(runs), sign_test(means)])
     return "\n".join(
         [
-            "Networks of molecules, each alone, three seeds (`python benchmarks/network_seeds.py`): mean ± standard deviation.\n",
+            "Networks of molecules, each alone: mean ± standard deviation of three seeds.\n",
             table_of(["set, split", "metric", *header], rows),
             table_of(["", "rows", "runs", "splits, mean of the seeds"], pairs),
         ]
