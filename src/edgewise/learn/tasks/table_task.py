@@ -353,8 +353,8 @@ class TableTask(Generic[Job, Dataset, T]):
             metrics["shares"] = fitted.shares
         metrics["parameters"] = num_parameters(fitted)
         unit = prepared.settings.train.unit
-        lengths = zip(*(result.length(unit) for result in results), strict=True)
-        metrics[f"{unit}s"], metrics[f"best_{unit}s"] = map(list, lengths)
+        lengths = [result.length(unit) for result in results]
+        metrics |= {f"{unit}s": [count for count, _ in lengths], f"best_{unit}s": [best for _, best in lengths]}
         spent = sum(record["seconds"] for result in results for record in result.history)
         metrics["seconds"] = {"model": round(spent, 2)}
         if prepared.settings.baselines:
