@@ -3,6 +3,7 @@
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -33,6 +34,17 @@ def test_atoms_characters_and_numbers_are_linked(opened):
     page.mouse.move(5, 5)
     effects = {(link["first"], link["second"]): link["effect"] for link in plain["links"]}
     assert {(a, b): value for a, b, value in arcs(page, ".molecule path[data-from]")} == effects
+
+
+def test_prediction_and_baseline_have_the_digits_in_which_they_differ(opened):
+    explanation = molecule_case()
+    values = np.zeros_like(explanation.attributions[0].values)
+    values[0] = 25.3
+    attribution = replace(explanation.attributions[0], values=values, baseline=1.7e9)
+    page = opened(replace(explanation, attributions=(attribution,)))
+    words = page.inner_text("p.sum")
+    assert words.startswith("Their sum is 25.3: the prediction of ")
+    assert words.endswith(", 1700000025, less the baseline, 1700000000.")
 
 
 def test_parts_and_curves_say_their_numbers(opened):

@@ -112,7 +112,8 @@ function sumWords({ explained }, attribution) {
   if (!hasBaseline(attribution)) return "";
   const { values, baseline } = attribution;
   const sum = values.reduce((total, value) => total + (value ?? 0), 0);
-  return element("p", { class: "sum", "data-value": sum }, `Their sum is ${shown(sum)}: the prediction of ${explained}, ${shown(baseline + sum)}, less the baseline, ${shown(baseline)}.`);
+  const digits = digitsBeside(baseline + sum, Math.abs(sum));
+  return element("p", { class: "sum", "data-value": sum }, `Their sum is ${shown(sum)}: the prediction of ${explained}, ${shown(baseline + sum, digits)}, less the baseline, ${shown(baseline, digits)}.`);
 }
 
 function legendPicture({ is_signed: isSigned }, most, densest) {
