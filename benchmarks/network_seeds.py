@@ -51,14 +51,14 @@ def scores(protocol: Protocol, table: Path, folder: Path, network: str, seed: in
 
 def gains(results: dict[str, Any], first: str, second: str, part: str) -> dict[str, np.ndarray]:
     """By how much the first network is ahead of the second on each split: a number for each seed that both have."""
-    found = {}
+    differences = {}
     for name, networks in results.items():
         seeds = sorted(set(networks.get(first, {})) & set(networks.get(second, {})))
         if seeds:
             sign = 1 if PROTOCOLS[name].metric == "roc_auc" else -1
             pairs = [[networks[network][seed][part] for network in (first, second)] for seed in seeds]
-            found[name] = sign * np.array([one - other for one, other in pairs])
-    return found
+            differences[name] = sign * np.array([one - other for one, other in pairs])
+    return differences
 
 
 def sign_test(differences: np.ndarray) -> str:

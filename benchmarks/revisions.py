@@ -211,10 +211,10 @@ def main() -> None:
                 machine.wait_until_quiet(check_load=False, force=arguments.force or arguments.quick)
                 # Each revision goes first in every other round: what runs later finds a warmer processor.
                 for which in (0, 1) if number % 2 else (1, 0):
-                    found = measured((other, here)[which], name, trainings, scale, Path(folder), bool(which))
+                    spent, memory = measured((other, here)[which], name, trainings, scale, Path(folder), bool(which))
                     if number:
-                        seconds[which].append(round(found[0], 5))
-                        megabytes[which].append(round(found[1], 1))
+                        seconds[which].append(round(spent, 5))
+                        megabytes[which].append(round(memory, 1))
             print(name, *(f"{median(times):.3g} s" for times in seconds), flush=True)
             for part, value in (("after", named.strip()), ("seconds", seconds), ("megabytes", megabytes)):
                 result[part][name] = value
