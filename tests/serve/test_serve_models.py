@@ -133,6 +133,24 @@ def test_null_is_a_number_that_the_model_fills(client, tmp_path):
     assert asker.post("/explain", json={"row": rows[0]}).status_code == 200
 
 
+def test_a_number_that_no_training_row_had_is_not_filled(client, tmp_path):
+    small = {"epochs": 1, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
+    heat = np.stack([np.arange(10.0), np.full(10, np.nan)], axis=1)
+    model = MoleculeRegressor(**small, molecule_descriptors=False)
+    with pytest.warns(UserWarning, match="condition_2"):
+        model.fit(["C" * (size + 1) for size in range(10)], np.arange(10.0), conditions=heat).save(tmp_path / "run")
+    asker = client(Explainer.open(tmp_path / "run"))
+    smiles, first, second = (field["name"] for field in asker.get("/model").json()["fields"])
+    rows = [{smiles: "CCO", first: 4.5, second: None}, {smiles: "CCO", first: None, second: None}]
+    known, missing = asker.post("/predict", json={"rows": rows}).json()["rows"]
+    assert known["status"] == "ok"
+    assert missing["status"] == f"ok, but {first!r} is missing, filled with the median"
+    notes = asker.post("/explain", json={"row": rows[1]}).json()["notes"]
+    assert [note for note in notes if second in note] == [
+        f"{second} is the same in all training rows, so that the model ignores it."
+    ]
+
+
 def test_links_are_served_and_explained_as_in_python(client, tmp_path):
     trained = link_model("gat")
     trained.save(RunFolder(tmp_path / "run"))

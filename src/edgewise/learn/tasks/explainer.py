@@ -12,7 +12,6 @@ from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice
 from edgewise.learn.files import JsonObject
 from edgewise.learn.tables.cell import is_missing, read_number
-from edgewise.learn.tables.impute import with_filled
 from edgewise.learn.tables.magnitude import LARGEST
 from edgewise.learn.tasks.explainable import ExplainableModel, Row
 from edgewise.learn.tasks.registry import explainable_of, task_of
@@ -107,14 +106,7 @@ class Explainer:
         Raises:
             DataError: as in `predict`.
         """
-        values = self._values(rows)
-        numbers = [(column, name) for column, (name, type_) in enumerate(self._model.fields) if type_ == "number"]
-        missing = {
-            row: [repr(name) for column, name in numbers if math.isnan(cells[column])]
-            for row, cells in enumerate(values)
-        }
-        filled = {row: names for row, names in missing.items() if names}
-        return with_filled(self._model.statuses(values), filled) if rows else []
+        return self._model.statuses(self._values(rows)) if rows else []
 
     def explain(
         self,

@@ -5,7 +5,7 @@ import pytest
 from cli_tables import write_csv
 from edgewise.learn.progress import collected_remarks
 from edgewise.learn.readers.graphs.edges import read_edges
-from edgewise.learn.readers.graphs.ends import ends_of
+from edgewise.learn.readers.graphs.ends import REMEDY, ends_of
 from edgewise.learn.readers.graphs.names import NodeNames
 
 
@@ -55,7 +55,8 @@ def test_a_guess_by_order_alone_is_said():
     with collected_remarks() as said:
         assert ends_of("edges.csv", ["one", "other", "km"], (), None) == ("one", "other")
     assert said == [
-        "edges.csv: edges go from column 'one' to 'other', as their order says; --edge-columns names others"
+        "edges.csv: edges go from column 'one' to 'other', as their order says. If others name the nodes, call them "
+        "source and target, or train with --edge-columns."
     ]
     with collected_remarks() as said:
         ends_of("edges.csv", ["one", "other"], (), None)
@@ -70,8 +71,7 @@ def test_the_guess_is_said_where_others_could_be_meant(tmp_path):
     with collected_remarks() as said:
         edges = read_edges(str(numbered), nodes, "nodes.csv")
     assert edges.receivers.tolist() == ring["target"]
-    line = f"{numbered}: edges go from column 'source' to 'target', as their names say; --edge-columns names others"
-    assert said == [line]
+    assert said == [f"{numbered}: edges go from column 'source' to 'target', as their names say. {REMEDY}"]
     with collected_remarks() as said:
         named = read_edges(str(numbered), nodes, "nodes.csv", edge_columns=("edge_id", "target"))
         assert named.columns == ("edge_id", "target")
@@ -80,4 +80,7 @@ def test_the_guess_is_said_where_others_could_be_meant(tmp_path):
     with collected_remarks() as said:
         three = write_csv(tmp_path / "three.csv", {"n": range(9), "v": ring["source"], "w": ring["target"]})
         read_edges(str(three), nodes, "nodes.csv")
-    assert said[0].endswith("from column 'n' to 'v', as their cells say; --edge-columns names others")
+    assert said[0].endswith(f"from column 'n' to 'v', as their cells say. {REMEDY}")
+    renamed = write_csv(tmp_path / "renamed.csv", {"n": range(9), "source": ring["source"], "target": ring["target"]})
+    with collected_remarks():  # the remedy is one
+        assert read_edges(str(renamed), nodes, "nodes.csv").columns == ("source", "target")

@@ -34,6 +34,9 @@ OF_ROWS = frozenset(ROWS.split())
 SHARE = 0.5
 """The part of the cells of a column that must be names of nodes."""
 
+REMEDY = "If others name the nodes, call them source and target, or train with --edge-columns."
+"""What to do where the guess is wrong, in training and for other edges later."""
+
 Share = Callable[[str], float]
 """The part of the cells of a column that are names of nodes."""
 
@@ -62,7 +65,7 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
     if ends != tuple(free[:2]) or is_guessed or (share is not None and len(naming) > 2):
         shown = " to ".join(map(repr, ends))
         say = "says" if source == "order" else "say"
-        remark(f"{table}: edges go from column {shown}, as their {source} {say}; --edge-columns names others")
+        remark(f"{table}: edges go from column {shown}, as their {source} {say}. {REMEDY}")
 
     return ends
 

@@ -24,11 +24,13 @@ def curves_of(
     """
     curves, notes = [], []
     for column, name in enumerate(names):
-        if np.isnan(here := row.conditions[column]):
+        is_ignored = not scaler.names_if_read(names)[column]
+        if np.isnan(here := row.conditions[column]) and not is_ignored:
             here = scaler.imputer.median[column]
             notes.append(f"{name} is missing, {FILLED} of the training rows, {here:g}.")
         if scaler.std[column] == 0:
-            notes.append(f"{name} is the same in all training rows, so that the model ignores it.")
+            ignored = ", so that the model ignores it" if is_ignored else ""
+            notes.append(f"{name} is the same in all training rows{ignored}.")
             continue
         low, high = scaler.smallest[column], scaler.largest[column]
         if not low <= here <= high:

@@ -161,17 +161,19 @@ class MoleculesEncoder:
 
     def statuses(self, data: MoleculeData) -> list[str]:
         """The status of each row; where the model reads coordinates, which molecules lack them."""
-        names_of_conditions = [repr(name) for name in self.columns.descriptors_columns]
-        conditions = self.scales.condition.names_if_read(names_of_conditions)
-        missing = missing_by_row([(data.conditions, np.arange(len(data.rows)), conditions)])
-        if not self.settings.needs_coordinates:
-            return with_filled(list(data.rows.status), missing)
-        conformers, names = data.store.conformers, data.rows.columns.smiles_columns
-        statuses = [
-            conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
-            for status, graphs in zip(data.rows.status, data.graph_of_row.tolist(), strict=True)
-        ]
-        return with_filled(statuses, missing)
+        statuses = list(data.rows.status)
+        if self.settings.needs_coordinates:
+            conformers, names = data.store.conformers, data.rows.columns.smiles_columns
+            statuses = [
+                conformer_status([conformers[graph].how for graph in graphs], names) if status == OK else status
+                for status, graphs in zip(statuses, data.graph_of_row.tolist(), strict=True)
+            ]
+        return self.with_filled(statuses, data.conditions)
+
+    def with_filled(self, statuses: Sequence[str], conditions: np.ndarray) -> list[str]:
+        """The status of each row, with the conditions that are missing and that the model reads."""
+        names = self.scales.condition.names_if_read([repr(name) for name in self.columns.descriptors_columns])
+        return with_filled(statuses, missing_by_row([(conditions, np.arange(len(statuses)), names)]))
 
     def unseen_parts(self, data: MoleculeData, rows: np.ndarray) -> list[str] | None:
         """For each row which of its parts are new, see `unseen_parts_of`; None for one part, or where only some of the

@@ -338,11 +338,17 @@ def fields(trained: FittedMolecules) -> list[tuple[str, str]]:
     return [*((name, "smiles") for name in columns.smiles_columns), *numbers]
 
 
+def conditions_of(trained: FittedMolecules, rows: Sequence[Values]) -> Float[np.ndarray, " row condition"]:
+    """The numbers of each row; NaN where one is missing."""
+    size = len(trained.columns.smiles_columns)
+    return np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
+
+
 def read(trained: FittedMolecules, rows: Sequence[Values]) -> MoleculeData:
     """Rows of molecules; a `DataError` names the first that cannot be read."""
     size = len(trained.columns.smiles_columns)
     smiles = np.array([row[:size] for row in rows], dtype=object).reshape(len(rows), -1)
-    numbers = np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
+    numbers = conditions_of(trained, rows)
     data = molecules_from_arrays(
         smiles,
         conditions=numbers if numbers.shape[1] else None,
@@ -366,12 +372,13 @@ def predict(trained: FittedMolecules, rows: Sequence[Values]) -> list[tuple[Targ
 
 
 def statuses(trained: FittedMolecules, rows: Sequence[Values]) -> list[str]:
-    """Whether each molecule has coordinates, where the model reads them."""
+    """Whether each molecule has coordinates, where the model reads them, and which numbers are filled."""
     names, encoder = trained.columns.smiles_columns, trained.encoder
-    if not encoder.settings.needs_coordinates:
-        return [OK] * len(rows)
-    embedded = [conformers(list(map(as_smiles, row[: len(names)])), encoder.limits) for row in rows]
-    return [conformer_status([conformer.how for conformer in of_row], names) for of_row in embedded]
+    statuses = [OK] * len(rows)
+    if encoder.settings.needs_coordinates:
+        embedded = [conformers(list(map(as_smiles, row[: len(names)])), encoder.limits) for row in rows]
+        statuses = [conformer_status([conformer.how for conformer in of_row], names) for of_row in embedded]
+    return encoder.with_filled(statuses, conditions_of(trained, rows))
 
 
 def item(trained: FittedMolecules, row: Values, target: str | None, label: object, top: int | None) -> Explainable:
