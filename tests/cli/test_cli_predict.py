@@ -142,6 +142,7 @@ def test_rows_of_which_none_can_be_read(trained, edgewise, tmp_path):
         ("new.csv", "new.csv is the input; choose another name with -o."),
         ("out.xlsx", "expected a name that ends in .csv, .tsv, .csv.gz, .tsv.gz, .parquet."),
         ("absent/out.csv", "absent is not a folder; create it, or choose another name with -o."),
+        ("/proc/out.csv", "Choose another with -o."),
     ],
 )
 def test_outputs_that_must_not_be_written(trained, edgewise, new, tmp_path, output, message):

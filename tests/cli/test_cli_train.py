@@ -253,6 +253,25 @@ def test_a_splits_column_in_any_of_its_words(train, tmp_path):
     assert splits["val"] == [row for row in range(40) if row % 10 in (6, 7)]
     assert splits["test"] == [8, 18, 28, 38]
     assert len(splits["train"]) == 24
+    assert "no validation rows" not in out
+
+
+def test_a_splits_column_or_files_without_validation_rows(train, edgewise, tmp_path):
+    smiles = molecules()
+    target = [len(text) for text in smiles]
+    part = ["train"] * 30 + ["test"] * 10
+    data = write_csv(tmp_path / "s.csv", {"smiles": smiles, "y": target, "part": part})
+    code, out, _ = train(data, "--splits-column", "part", "-o", tmp_path / "column")
+    said = " no validation rows: 10% of the training rows became validation rows\n"
+    assert (code, f"  column 'part' names{said}" in out) == (0, True)
+    assert "27 training, 3 validation and 10 test rows" in out
+    halves = [
+        write_csv(tmp_path / f"{name}.csv", {"smiles": smiles[rows], "y": target[rows]})
+        for name, rows in (("a", slice(0, 30)), ("b", slice(30, 40)))
+    ]
+    words = ["--smiles-columns", "smiles", "--target-columns", "y", *SMALL, "--no-baselines"]
+    code, out, _ = edgewise("train", *halves, *words, "-o", tmp_path / "files")
+    assert (code, f"  the files name{said}" in out) == (0, True)
 
 
 def test_three_files_are_the_three_parts(train, tmp_path):

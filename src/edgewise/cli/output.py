@@ -7,6 +7,7 @@ import csv
 import io
 import os
 import sys
+import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -38,6 +39,11 @@ def check_output(arguments: argparse.Namespace, formats: tuple[str, ...]) -> str
         raise DataError(f"{path} exists already; choose another name with -o, or replace it with --overwrite.")
     if not path.parent.is_dir():
         raise DataError(f"{path.parent} is not a folder; create it, or choose another name with -o.")
+    try:
+        tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(f"{path.parent}: no file can be written here: {reason}. Choose another with -o.") from error
 
     return suffix
 

@@ -39,6 +39,8 @@ class Splits:
     """How new rows differ from the training rows, and so how the calibration rows must."""
     left_out: tuple[Int64[np.ndarray, " _"], ...] = ()
     """The rows of train and val that each member of an ensemble does not learn from; empty if that is val for all."""
+    has_own_val: bool = True
+    """Whether the column or the files that define the splits name rows of val; else a part of train became val."""
 
     @property
     def num_rows(self) -> int:
@@ -98,11 +100,11 @@ def split_rows(
     _check_group_column(table, kind)
     rng = np.random.default_rng(seed)
 
-    rows = table.trainable.nonzero()[0].astype(np.int64)
+    rows, has_own_val = table.trainable.nonzero()[0].astype(np.int64), True
     if kind in ("column", "file"):
         splits = _by_column(table, rows) if kind == "column" else _by_file(table, rows)
         calibration = calibration or calibration_of(table, splits[0], splits[2])
-        if splits[1] is None:
+        if not (has_own_val := splits[1] is not None):
             splits[:2] = _divide(table, splits[0], calibration, (1 - CARVED_SHARE, CARVED_SHARE, 0.0), rng)[:2]
     else:
         shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
@@ -117,7 +119,8 @@ def split_rows(
             splits[:2] = _divide(table, train_and_val, calibration, (1 - share, share, 0.0), rng)[:2]
 
     train, val, test = (np.sort(split) for split in splits)
-    return Splits(train, val, test, leakage=num_shared(table, train, test), calibration=calibration)
+    leakage = num_shared(table, train, test)
+    return Splits(train, val, test, leakage, calibration, has_own_val=has_own_val)
 
 
 def num_shared(table: Rows, train: RowNumbers, test: RowNumbers) -> int:
