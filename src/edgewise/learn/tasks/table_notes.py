@@ -50,7 +50,8 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     if not splits.has_own_val:
         kind = prepared.settings.split_kind
         source = f"column {table.columns.splits_column!r} names" if kind == "column" else "the files name"
-        lines.append(f"  {source} no validation rows: {CARVED_SHARE:.0%} of the training rows became validation rows")
+        share = percent(CARVED_SHARE)
+        lines.append(f"  {source} no validation rows: {share} of the training rows became validation rows")
     if splits.leakage:
         contents = plural(splits.leakage, f"{singular(table.row_noun)} is", f"{table.row_noun} are")
         lines.append(f"  {contents} in training and test {row}s alike")
