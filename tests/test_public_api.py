@@ -61,6 +61,7 @@ NAMES = [
     "aggregate",
     "attend",
     "attention_weights",
+    "capture",
     "why",
 ]
 

@@ -1,0 +1,245 @@
+"""`capture` without a GPU: what it does around a CUDA graph, on a recorder that replays the operations of torch.
+
+The recorder behaves as a CUDA graph does: while it records nothing changes, and a replay reads and writes the memory
+that was recorded. On a GPU the same tests run on CUDA itself.
+"""
+
+import importlib
+import itertools
+from typing import NamedTuple
+
+import pytest
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from edgewise import SettingError, UnsupportedError, capture
+
+MODULE = importlib.import_module("edgewise.capture")
+HAS_GPU = torch.cuda.is_available()
+WHERE = "cuda" if HAS_GPU else "cpu"
+
+
+class Pair(NamedTuple):
+    first: torch.Tensor
+    second: dict[str, torch.Tensor]
+
+
+class Recorder(TorchDispatchMode):
+    """Operations and their results; tensors that were there before get back what they held."""
+
+    def __init__(self):
+        super().__init__()
+        self.operations, self.before, self.made = [], {}, set()
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        if operation is torch.ops.aten._local_scalar_dense.default:
+            raise RuntimeError("CUDA error: operation not permitted when stream is capturing\nmore")
+        kwargs = kwargs or {}
+        written = [
+            arg for arg, given in zip(operation._schema.arguments, args) if arg.alias_info and arg.alias_info.is_write
+        ]
+        for place, argument in enumerate(operation._schema.arguments):
+            if argument in written:
+                for tensor in tensors_of(args[place]):
+                    address = tensor.untyped_storage().data_ptr()
+                    if address not in self.made and address not in self.before:
+                        self.before[address] = tensor, tensor.clone()
+        results = operation(*args, **kwargs)
+        inputs = {tensor.untyped_storage().data_ptr() for tensor in tensors_of([*args, *kwargs.values()])}
+        self.made |= {tensor.untyped_storage().data_ptr() for tensor in tensors_of(results)} - inputs
+        self.operations.append((operation, args, kwargs, results))
+        return results
+
+    def __exit__(self, *error):
+        super().__exit__(*error)
+        with torch.no_grad():
+            for tensor, content in self.before.values():
+                tensor.copy_(content)
+
+    def replay(self):
+        with torch.no_grad():
+            for operation, args, kwargs, results in self.operations:
+                for place, found in zip(tensors_of(results), tensors_of(operation(*args, **kwargs)), strict=True):
+                    if place.data_ptr() != found.data_ptr():
+                        place.copy_(found)
+
+
+def tensors_of(given):
+    if isinstance(given, torch.Tensor):
+        return [given]
+    return [tensor for part in given for tensor in tensors_of(part)] if isinstance(given, list | tuple) else []
+
+
+@pytest.fixture(autouse=True)
+def device(monkeypatch):
+    """How many calls were recorded."""
+    counts = []
+    if HAS_GPU:
+        real = MODULE._recorded
+        monkeypatch.setattr(MODULE, "_recorded", lambda call: counts.append(1) or real(call))
+        return counts
+
+    class Graph:
+        def __init__(self):
+            self.recorder = None
+
+        def replay(self):
+            self.recorder.replay()
+
+    class Recording:
+        def __init__(self, graph):
+            self.graph = graph
+
+        def __enter__(self):
+            counts.append(1)
+            self.graph.recorder = Recorder()
+            self.graph.recorder.__enter__()
+
+        def __exit__(self, *error):
+            self.graph.recorder.__exit__(*error)
+
+    monkeypatch.setattr(MODULE, "DEVICE", "cpu")
+    monkeypatch.setattr(MODULE, "_on_a_stream", lambda call: call())
+    for name, stand_in in (("is_available", lambda: True), ("CUDAGraph", Graph), ("graph", Recording)):
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
+    return counts
+
+
+def training(learning_rate=0.1):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 1)).to(WHERE)
+    optimizer = torch.optim.SGD(model.parameters(), lr=learning_rate, momentum=0.9)
+
+    def step(x, y):
+        optimizer.zero_grad()
+        loss = (model(x)[:, 0] - y).square().mean()
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return model, step
+
+
+def batches(*sizes):
+    draw = torch.Generator().manual_seed(1)
+    return [[torch.randn(size, *more, generator=draw).to(WHERE) for more in ((3,), ())] for size in sizes]
+
+
+def test_each_call_is_one_step_whatever_was_recorded(device):
+    sizes = [4, 4, 6, 4, 6, 4, 4, 6, 6, 6, 4, 6]
+    (plain, step), (model, to_capture) = training(), training()
+    captured = capture(to_capture, warmup=2)
+    for x, y in batches(*sizes):
+        expected, found = step(x, y), captured(x, y)
+        torch.testing.assert_close(found, expected)
+        for ours, theirs in zip(model.parameters(), plain.parameters(), strict=True):
+            torch.testing.assert_close(ours, theirs)
+    assert len(device) == 2
+
+
+def test_results_lie_in_the_same_memory():
+    captured = capture(lambda x: {"twice": 2 * x}, warmup=1)
+    first, second, third = (captured(torch.full((2,), value, device=WHERE)) for value in (1.0, 2.0, 3.0))
+    assert second is third
+    assert (first["twice"].tolist(), third["twice"].tolist()) == ([2.0, 2.0], [6.0, 6.0])
+
+
+def test_every_part_of_the_form_has_a_recording_of_its_own(device):
+    marks = [object(), object()]
+    captured = capture(lambda x, *more, **named: x * (len(more) + 1) + len(named), warmup=1)
+    x = torch.arange(6.0, device=WHERE).reshape(2, 3)
+    calls = [
+        ((x,), {}),
+        ((x[:1],), {}),
+        ((x.t().contiguous().t(),), {}),
+        ((x.double(),), {}),
+        ((x, 1), {}),
+        ((x, 2), {}),
+        ((x, 2.0), {}),
+        ((x, True), {}),
+        ((x, marks[0]), {}),
+        ((x, marks[1]), {}),
+        ((x, [1]), {}),
+        ((x, (1,)), {}),
+        ((x, []), {}),
+        ((x, [1, 1]), {}),
+        ((x,), {"a": 1}),
+        ((x,), {"b": 1}),
+    ]
+    for _ in range(3):
+        for args, named in calls:
+            expected = args[0] * len(args) + len(named)
+            torch.testing.assert_close(captured(*args, **named), expected)
+    assert len(device) == len(calls)
+
+
+def test_tensors_in_containers_are_read_anew():
+    captured = capture(lambda pair, *, by: pair.first + pair.second["b"] * by[0], warmup=1)
+    for value in range(4):
+        a, b, c = (torch.full((2,), float(value + shift), device=WHERE) for shift in range(3))
+        assert captured(Pair(a, {"b": b}), by=[c]).tolist() == [value + (value + 1) * (value + 2)] * 2
+
+
+def test_random_numbers_are_new_in_each_call():
+    captured = capture(lambda x: nn.functional.dropout(x, 0.5), warmup=1)
+    x = torch.ones(64, device=WHERE)
+    found = [captured(x).clone() for _ in range(4)]
+    assert not any(torch.equal(one, other) for one, other in itertools.pairwise(found))
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (torch.ones(2, requires_grad=True), r"argument 1 requires a gradient; detach it"),
+        ([torch.ones(1, device="meta")], r"argument 1\[0\] is on meta; move it to the GPU first"),
+        ({"x": [torch.ones(1, device="meta")]}, r"argument 1\['x'\]\[0\] is on meta"),
+    ],
+)
+def test_tensors_that_cannot_be_copied_are_refused(given, said):
+    with pytest.raises(UnsupportedError, match=f"capture: {said}"):
+        capture(lambda x: x)(given)
+    with pytest.raises(UnsupportedError, match=said.replace("argument 1", "argument given")):
+        capture(lambda *, given: given)(given=given)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (lambda number: (torch.ones(1, device=WHERE), object()), "argument 2 is another object each time"),
+        (lambda number: ([torch.ones(number, device=WHERE)],), r"argument 1\[0\] has one more shape"),
+    ],
+)
+def test_an_argument_that_is_always_new_is_named(arguments, said):
+    captured = capture(lambda *given: given, warmup=1)
+    for number in range(64):
+        captured(*arguments(number))
+    with pytest.raises(UnsupportedError, match=f"more than 64 forms of arguments, as {said}"):
+        captured(*arguments(64))
+
+
+def test_a_step_that_waits_for_the_device_is_refused_and_changes_nothing():
+    total = torch.zeros((), device=WHERE)
+
+    def step(x):
+        total.add_(x.sum())
+        return x * total.item()
+
+    captured, x = capture(step, warmup=1), torch.ones(2, device=WHERE)
+    assert captured(x).tolist() == [2.0, 2.0]
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match=r"capture: the step cannot be one CUDA graph: .*not permitted"):
+            captured(x)
+    assert total.item() == 2.0
+
+
+def test_without_a_gpu_a_step_is_itself(monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    _, step = training()
+    assert capture(step) is step
+
+
+def test_a_step_runs_before_it_is_recorded():
+    with pytest.raises(SettingError, match="warmup is 0; expected 1 or more calls before the one that is recorded"):
+        capture(print, warmup=0)
