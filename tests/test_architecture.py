@@ -36,7 +36,7 @@ LEVELS = [
     {"score", "normalize"},
     {"graph"},
     {"neighborhood"},
-    {"choices", "capture"},
+    {"choices"},
     {"errors"},
 ]
 """From top to bottom; a room may import rooms below its own."""

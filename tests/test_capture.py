@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from edgewise import SettingError, UnsupportedError, capture
 
-MODULE = importlib.import_module("edgewise.capture")
+MODULE = importlib.import_module("edgewise.backends.capture")
 HAS_GPU = torch.cuda.is_available()
 WHERE = "cuda" if HAS_GPU else "cpu"
 
@@ -232,6 +232,15 @@ def test_a_step_that_waits_for_the_device_is_refused_and_changes_nothing():
         with pytest.raises(UnsupportedError, match=r"capture: the step cannot be one CUDA graph: .*not permitted"):
             captured(x)
     assert total.item() == 2.0
+
+
+def test_a_step_that_writes_into_an_argument_is_refused():
+    captured, x = capture(lambda given: given["x"].add_(1), warmup=1), torch.zeros(2, device=WHERE)
+    assert captured({"x": x}).tolist() == [1.0, 1.0]
+    for _ in range(2):
+        with pytest.raises(UnsupportedError, match=r"the step writes into argument 1\['x'\]; let it hold that tensor"):
+            captured({"x": x})
+    assert x.tolist() == [1.0, 1.0]
 
 
 def test_without_a_gpu_a_step_is_itself(monkeypatch):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # `X as X` is what a strict type checker takes for an export
     from edgewise.attend import attend as attend
     from edgewise.attend import attention_weights as attention_weights
     from edgewise.attend import why as why
-    from edgewise.capture import capture as capture
+    from edgewise.backends.capture import capture as capture
     from edgewise.errors import DataError as DataError
     from edgewise.errors import EdgewiseError as EdgewiseError
     from edgewise.errors import MissingExtraError as MissingExtraError
@@ -63,7 +63,7 @@ __version__ = "0.2.0"
 
 _HOMES = {
     "edgewise.attend": ["aggregate", "attend", "attention_weights", "why"],
-    "edgewise.capture": ["capture"],
+    "edgewise.backends.capture": ["capture"],
     "edgewise.errors": [
         "DataError",
         "EdgewiseError",
@@ -118,11 +118,10 @@ def _estimators() -> list[str]:
 
 
 class _Package(ModuleType):
-    """`attend` and `capture` are functions and the files they live in; a name means the function, in whatever order."""
+    """`edgewise.attend` is a function and the file it lives in; the name means the function, in whatever order."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        is_file = name in ("attend", "capture") and isinstance(value, ModuleType)
-        super().__setattr__(name, getattr(value, name) if is_file else value)
+        super().__setattr__(name, value.attend if name == "attend" and isinstance(value, ModuleType) else value)
 
 
 sys.modules[__name__].__class__ = _Package

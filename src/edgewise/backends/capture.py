@@ -59,7 +59,8 @@ def capture(step: Callable[Parameters, Result], *, warmup: int = 3) -> Callable[
     Raises:
         SettingError: `warmup` is below 1.
         UnsupportedError: a tensor among the arguments is not on a GPU, or requires a gradient; the step waits for the
-            GPU, does something else that a CUDA graph cannot hold, or has no kernel; more than 64 forms.
+            GPU, writes into an argument, does something else that a CUDA graph cannot hold, or starts nothing on the
+            GPU; more than 64 forms.
 
     Cost: memory for the tensors of one step of each form, which is kept; a copy of each tensor among the arguments.
     Source: `torch.cuda.graph` of PyTorch.
@@ -69,43 +70,45 @@ def capture(step: Callable[Parameters, Result], *, warmup: int = 3) -> Callable[
     if not torch.cuda.is_available():
         return step
 
-    forms: dict[tuple[Any, ...], Form] = {}
+    recordings: dict[tuple[Any, ...], Recording] = {}
 
     @functools.wraps(step)
     def captured(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         parts = list(_parts((args, kwargs)))
         key = tuple(_alike(path, part) for path, part in parts)
-        if key not in forms:
-            if len(forms) == MAX_FORMS:
+        if key not in recordings:
+            if len(recordings) == MAX_FORMS:
                 raise UnsupportedError(
-                    f"capture: more than {MAX_FORMS} forms of arguments, {_new_object(parts, forms)}."
+                    f"capture: more than {MAX_FORMS} forms of arguments, {_new_object(parts, recordings)}."
                 )
-            forms[key] = Form([part for _, part in parts if not isinstance(part, (Tensor, *CONTAINERS))])
-        form = forms[key]
-        if form.num_calls < warmup:
-            form.num_calls += 1
+            recordings[key] = Recording([part for _, part in parts if not isinstance(part, (Tensor, *CONTAINERS))])
+        recording = recordings[key]
+        if recording.num_calls < warmup:
+            recording.num_calls += 1
             return _on_a_stream(lambda: step(*args, **kwargs))
 
         tensors = [part for _, part in parts if isinstance(part, Tensor)]
-        if form.replay is None:
-            form.inputs = [tensor.clone() for tensor in tensors]
-            args, kwargs = _replaced((args, kwargs), iter(form.inputs))
-            form.replay, form.results = _recorded(lambda: step(*args, **kwargs))
+        if recording.replay is None:
+            recording.inputs = [tensor.clone() for tensor in tensors]
+            args, kwargs = _replaced((args, kwargs), iter(recording.inputs))
+            replay, recording.results = _recorded(lambda: step(*args, **kwargs))
+            _check_unwritten(parts, recording.inputs)
+            recording.replay = replay
         else:
-            for place, tensor in zip(form.inputs, tensors, strict=True):
+            for place, tensor in zip(recording.inputs, tensors, strict=True):
                 place.copy_(tensor)
-        form.replay()
-        return cast(Result, form.results)
+        recording.replay()
+        return cast(Result, recording.results)
 
     return captured
 
 
 @dataclass(eq=False)
-class Form:
-    """Calls whose arguments are alike."""
+class Recording:
+    """Calls whose arguments are alike, and their graph."""
 
     objects: list[Any]
-    """Arguments that are no tensors, kept so that no other object gets the identity of one of them."""
+    """Arguments other than tensors, kept so that no other object gets the identity of one of them."""
     num_calls: int = 0
     """Calls that ran as they are."""
     inputs: list[Tensor] = field(default_factory=list)
@@ -157,12 +160,20 @@ def _place(path: tuple[Any, ...]) -> str:
     return f"argument {name + 1}{where}" if kind == 0 else f"argument {name}{where}"
 
 
-def _new_object(parts: list[tuple[Path, Any]], forms: Iterable[tuple[Any, ...]]) -> str:
+def _new_object(parts: list[tuple[Path, Any]], known_forms: Iterable[tuple[Any, ...]]) -> str:
     """Why there are so many forms, in words."""
-    known = {entry for key in forms for entry in key}
+    known = {entry for key in known_forms for entry in key}
     path, part = next((path, part) for path, part in parts if _alike(path, part) not in known)
     what = "has one more shape" if isinstance(part, Tensor) else f"is another {type(part).__name__} each time"
     return f"as {_place(path)} {what}"
+
+
+def _check_unwritten(parts: list[tuple[Path, Any]], inputs: list[Tensor]) -> None:
+    """Raise UnsupportedError if the step has changed a tensor among its arguments, whose copy it would change."""
+    paths = [path for path, part in parts if isinstance(part, Tensor)]
+    for path, tensor in zip(paths, inputs, strict=True):
+        if tensor._version:
+            raise UnsupportedError(f"capture: the step writes into {_place(path)}; let it hold that tensor instead.")
 
 
 def _on_a_stream(call: Callable[[], Result]) -> Result:
