@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from edgewise.learn.companions.stack import network_of
 from edgewise.learn.intervals import Intervals
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
@@ -88,8 +89,8 @@ def trained(job: Any, folder: Path) -> Prepared:
 
 def first_of(prepared: Prepared) -> Prepared:
     """The first model of an ensemble, calibrated on the validation rows as if it were alone."""
-    members = copy.deepcopy(prepared.fitted.members[:1])  # calibration weighs what stands beside the network
-    fitted = replace(prepared.fitted, members=members, intervals=as_wide_everywhere(prepared))
+    members = copy.deepcopy([network_of(prepared.fitted.members[0])])  # calibration puts companions beside it
+    fitted = replace(prepared.fitted, members=members, companions={}, intervals=as_wide_everywhere(prepared))
     alone = replace(prepared, fitted=fitted, splits=replace(prepared.splits, left_out=()))
     TASK.calibrate(alone)
     return alone

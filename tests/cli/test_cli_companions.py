@@ -8,9 +8,16 @@ from cli_tables import SMALL, molecules, read_csv, write_csv
 
 MOLECULES = ["--smiles-columns", "smiles", "--target-columns", "y", *SMALL]
 TEXTS = ["--text-columns", "text", "--target-columns", "y", "--epochs", 2, "--model-dim", 8, "--num-heads", 2]
-LABELS = {"forest": "random forest", "gaussian-process": "Gaussian process", "word-counts": "word counts"}
+NEW_MOLECULES = [*MOLECULES, "--descriptors-columns", "heat", "--split", "group", "--group-column", "name"]
+LABELS = {
+    "forest": "random forest",
+    "gaussian-process": "Gaussian process",
+    "structure-network": "network without descriptors",
+    "word-counts": "word counts",
+}
 TABLES = {
     "numbers of molecules": "gaussian-process",
+    "numbers of new molecules": "structure-network",
     "classes of molecules": "forest",
     "numbers of texts": "word-counts",
     "classes of texts": "word-counts",
@@ -24,6 +31,11 @@ def columns_of(kind):
         smiles = molecules()
         numbers, classes = [len(text) + 0.25 for text in smiles], ["yes" if "O" in text else "no" for text in smiles]
         columns = {"smiles": smiles}
+        if "new" in kind:
+            heat = [number % 9 for number in range(9 * len(smiles))]
+            smiles = [text for text in smiles for _ in range(9)]
+            numbers = [len(text) + number / 4 for text, number in zip(smiles, heat, strict=True)]
+            columns = {"smiles": smiles, "name": smiles, "heat": heat}
     else:
         words, rows = ["fine", "great", "dull", "weak"], range(60)
         numbers, classes = [row % 4 + row % 7 / 10 for row in rows], [("yes", "no")[row % 4 // 2] for row in rows]
@@ -39,14 +51,14 @@ def run(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param.replace(" ", "_"))
     table, flags = write_csv(folder / "table.csv", columns_of(request.param)), TEXTS
     if "molecules" in request.param:
-        flags = MOLECULES
+        flags = NEW_MOLECULES if "new" in request.param else MOLECULES
     assert main(["train", str(table), *map(str, flags), "-o", str(folder / "run")]) == 0
     return folder / "run", table, TABLES[request.param], flags
 
 
 def name_of(flags):
     """The network that is trained with these flags."""
-    return "attention" if flags is MOLECULES else "transformer"
+    return "transformer" if flags is TEXTS else "attention"
 
 
 def test_the_summary_and_metrics_say_what_predicts(run, edgewise):
@@ -78,8 +90,9 @@ def test_parts_weighted_by_their_shares_are_the_prediction(run, edgewise, tmp_pa
 def test_rows_that_cannot_be_read_have_the_same_columns(run, edgewise, tmp_path):
     """Files are predicted in chunks: one without a readable row had fewer columns than the others."""
     folder, table, _, flags = run
-    column, cell = ("smiles", "C(") if flags is MOLECULES else ("text", "")
-    unreadable = write_csv(tmp_path / "unreadable.csv", {column: [cell, cell], "y": ["", ""]})
+    column, cell = ("text", "") if flags is TEXTS else ("smiles", "C(")
+    rows = [row | {column: cell, "y": ""} for row in read_csv(table)[:2]]
+    unreadable = write_csv(tmp_path / "unreadable.csv", {name: [row[name] for row in rows] for name in rows[0]})
     edgewise("predict", folder, unreadable, "--show-parts", "-o", tmp_path / "none.csv")
     edgewise("predict", folder, table, "--show-parts", "-o", tmp_path / "shown.csv")
     assert list(read_csv(tmp_path / "none.csv")[0]) == list(read_csv(tmp_path / "shown.csv")[0])
@@ -96,7 +109,7 @@ def test_none_is_the_network_alone(run, edgewise, tmp_path):
 
 def test_a_companion_of_other_targets_is_refused(run, edgewise, tmp_path):
     _, table, companion, flags = run
-    other = "forest" if companion == "gaussian-process" else "gaussian-process"
+    other = "gaussian-process" if companion == "forest" else "forest"
     code, _, err = edgewise("train", table, *flags, "--companions", other, "-o", tmp_path / "other")
     if flags is TEXTS:
         assert code == 2 and "--companions" in err and "none, word-counts" in err

@@ -94,7 +94,7 @@ def test_validation_rows_judge_before_they_are_learned(tmp_path):
     fitted.members, fitted.companions = [network_of(member)], {}
     kind = PROCESS_OF_NUMBERS
     members = [prepared.splits.of_member(0)]
-    add_companion(fitted, table, kind, members, 0, TASK.loss(prepared), uses_validation=False)
+    add_companion(fitted, table, kind, members, prepared.settings.train, TASK.loss(prepared), uses_validation=False)
     before = fitted.predict(table, rows=rows)[0].value[rows]
     assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((before - targets) ** 2)), rel=1e-4)
     assert np.abs(after - targets).mean() < 0.9 * np.abs(before - targets).mean()
@@ -204,6 +204,6 @@ def test_of_molecules_with_many_rows_it_learns_from_some(monkeypatch):
     few = [SMILES[number % 5] for number in range(60)]
     model = MoleculeRegressor(**SMALL, validation_size=0).fit(few, CONDITIONS[:, 0], conditions=CONDITIONS)
     new = MoleculeRegressor(**SMALL, calibration="group").fit(few, CONDITIONS[:, 0], conditions=CONDITIONS)
-    assert process_of(new.trained.members[0]) is None  # of new molecules it knows no more than the network
+    assert "gaussian-process" not in new.trained.companions  # of new molecules it knows no more than the network
     assert len(process_of(model.trained.members[0]).conditions) == 30
     np.testing.assert_allclose(predicted(model, few[:3], [2.0, 3.0, 4.0]), [2, 3, 4], atol=1)

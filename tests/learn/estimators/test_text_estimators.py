@@ -123,7 +123,7 @@ def test_words_are_counted_in_rows_of_some_weight(tmp_path, monkeypatch):
     monkeypatch.setattr("edgewise.learn.tasks.text_encoder.WordCounts", SimpleNamespace(fit=counted))
     splits = prepared.splits
     fresh = COUNTS_OF_WORDS.fit(
-        prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, 0, TASK.loss(prepared))
+        prepared.fitted, prepared.data, FittingRows(splits.train, splits.val, settings.train, TASK.loss(prepared))
     )
     assert learned == [(4, [1.0, 1.0, 2.0, 2.0])]
     before, after = fresh.module, fresh.with_validation()

@@ -1520,13 +1520,15 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         bounds: The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
             intervals stay between them. Without them predictions may lie anywhere. For regressors alone: any other
             value is refused.
-        companions: What predicts beside the network from descriptors, counts of substructures and conditions, with the
-            weight that predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for
-            classes; or none. Both are fitted again afterwards, to training and validation rows. By default numbers have
-            a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
-            each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
-            rows of more. Classes have a forest where fewer than 10,000 rows train and no class weighs more than
-            another.
+        companions: What predicts beside the network, with the weight that predicts the validation rows best: gaussian-
+            process, for numbers, and forest, a random forest for classes, from descriptors, counts of substructures and
+            conditions; structure-network, a second network that reads structures and conditions without descriptors,
+            and is trained for fewer steps with more dropout; or none. All are fitted again afterwards, to training and
+            validation rows. By default numbers have a Gaussian process where at most 9,216 rows train (4,608 for 8
+            targets). Where molecules have many rows each, it learns from so many rows of more, and is left out without
+            conditions; if new rows are of new molecules, it is left out, too, and a structure network stands there in
+            sets of fewer than 1,000 molecules. Classes have a forest where fewer than 10,000 rows train and no class
+            weighs more than another.
         max_atoms: Reject molecules of more atoms; hydrogens count only where they stay atoms of the graph.
         molecule_timeout: Reject molecules whose features take longer on one processor.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
@@ -1865,13 +1867,15 @@ class MoleculeRegressor(RegressorMixin, Estimator):
             forest's features.
         bounds: The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
             intervals stay between them. Without them predictions may lie anywhere.
-        companions: What predicts beside the network from descriptors, counts of substructures and conditions, with the
-            weight that predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for
-            classes; or none. Both are fitted again afterwards, to training and validation rows. By default numbers have
-            a Gaussian process where at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows
-            each, it is left out without conditions and if new rows are of new molecules, and else learns from so many
-            rows of more. Classes have a forest where fewer than 10,000 rows train and no class weighs more than
-            another.
+        companions: What predicts beside the network, with the weight that predicts the validation rows best: gaussian-
+            process, for numbers, and forest, a random forest for classes, from descriptors, counts of substructures and
+            conditions; structure-network, a second network that reads structures and conditions without descriptors,
+            and is trained for fewer steps with more dropout; or none. All are fitted again afterwards, to training and
+            validation rows. By default numbers have a Gaussian process where at most 9,216 rows train (4,608 for 8
+            targets). Where molecules have many rows each, it learns from so many rows of more, and is left out without
+            conditions; if new rows are of new molecules, it is left out, too, and a structure network stands there in
+            sets of fewer than 1,000 molecules. Classes have a forest where fewer than 10,000 rows train and no class
+            weighs more than another.
         max_atoms: Reject molecules of more atoms; hydrogens count only where they stay atoms of the graph.
         molecule_timeout: Reject molecules whose features take longer on one processor.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.

@@ -20,6 +20,7 @@ from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import evenly_spaced
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.loss import TargetLoss
+from edgewise.learn.training.settings import TrainSettings
 
 SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """How much a companion may weigh beside the network, whose weight is 1."""
@@ -48,8 +49,8 @@ class FittingRows:
     """Those that its network has learned from."""
     validation: np.ndarray
     """Those that judge it, where it learns from them later; else none."""
-    seed: int
-    """Of all that is drawn."""
+    recipe: TrainSettings
+    """Of the training of its network, resolved; its seed is that of all that is drawn."""
     loss: TargetLoss
     """Of the outputs, as of the network."""
 
@@ -79,7 +80,7 @@ def add_companion(
     data: Data,
     kind: CompanionKind,
     members: Sequence[tuple[np.ndarray, np.ndarray]],
-    seed: int,
+    recipe: TrainSettings,
     loss: TargetLoss,
     *,
     uses_validation: bool,
@@ -91,7 +92,7 @@ def add_companion(
         data: the rows.
         kind: the companion.
         members: the training and the validation rows of each network.
-        seed: of its fit.
+        recipe: of the training of the networks, resolved.
         loss: of the outputs, as of the networks.
         uses_validation: whether it will learn from the validation rows, too.
 
@@ -101,7 +102,7 @@ def add_companion(
     encoder_before, fitted.encoder = fitted.encoder, kind.encoder(fitted.encoder)
     with cpu_threads(fitted.threads):
         rows_of = {
-            train.tobytes(): FittingRows(train, val if uses_validation else val[:0], seed, loss)
+            train.tobytes(): FittingRows(train, val if uses_validation else val[:0], recipe, loss)
             for train, val in members
         }
         companion_of = {key: kind.fit(fitted, data, rows) for key, rows in rows_of.items()}

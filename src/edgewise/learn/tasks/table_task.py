@@ -276,10 +276,10 @@ class TableTask(Generic[Job, Dataset, T]):
         """
         fitted, data, splits, fresh = prepared.fitted, prepared.data, prepared.splits, {}
         members = [splits.of_member(number) for number in range(len(fitted.members))]
-        seed, uses_validation = prepared.settings.train.seed, not splits.left_out
+        recipe, uses_validation = prepared.settings.train, not splits.left_out
         for name in dict.fromkeys(prepared.settings.companions) if self.companions else ():
             fresh[name] = add_companion(
-                fitted, data, COMPANIONS[name], members, seed, self.loss(prepared), uses_validation=uses_validation
+                fitted, data, COMPANIONS[name], members, recipe, self.loss(prepared), uses_validation=uses_validation
             )
         self.calibrate_intervals(prepared)
         if not uses_validation or not any(fresh.values()):

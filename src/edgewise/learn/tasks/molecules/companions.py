@@ -56,7 +56,7 @@ def grow_forest(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
         num_classes = fitted.num_classes
         trees = num_trees(len(rows), math.isqrt(features.shape[1]), len(num_classes))
         targets, weights = data.rows.targets[rows], data.rows.weights[rows]
-        forests = fit_forest(features, targets, weights, num_classes, seed=fitting.seed, trees=trees)
+        forests = fit_forest(features, targets, weights, num_classes, seed=fitting.recipe.seed, trees=trees)
         return Forest.from_scikit_learn(forests.models, num_classes, is_binary=fitted.task_type == "classification")
 
     more = evenly_spaced(fitting.validation, FOREST_ROWS - len(fitting.rows))
@@ -67,7 +67,7 @@ def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
     """The Gaussian process of some rows; of many, of some that are chosen at random."""
     encoder, scale, rows = fitted.encoder, fitted.output.scale, fitting.rows
     assert scale is not None
-    most, random = max_process_rows(data.rows.targets.shape[1]), np.random.default_rng(fitting.seed)
+    most, random = max_process_rows(data.rows.targets.shape[1]), np.random.default_rng(fitting.recipe.seed)
     if len(rows) > most:
         rows = np.sort(random.permutation(rows)[:most])
     validation = np.sort(random.permutation(fitting.validation)[: most - len(rows)])
@@ -79,7 +79,7 @@ def fit_process(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
         with_substructures(batch, encoder.num_substructures),
         scale.transform(data.rows.targets[rows]),
         data.rows.weights[rows],
-        fitting.seed,
+        fitting.recipe.seed,
         num_validation=len(validation),
         limits=encoder.limits_of_outputs,
     )

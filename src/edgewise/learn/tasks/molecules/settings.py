@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 
 from edgewise.errors import SettingError
-from edgewise.learn.companions import COMPANIONS, FOREST, GAUSSIAN_PROCESS
+from edgewise.learn.companions import COMPANIONS, FOREST, GAUSSIAN_PROCESS, STRUCTURE_NETWORK
 from edgewise.learn.networks.graph_settings import PropertySettings
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.settings import setting
@@ -23,12 +23,16 @@ class PropertyRunSettings(TableRunSettings):
     bounds: tuple[float, ...] = setting((), metavar="BOUND")
     """The lowest and the highest number that a target can have, such as 0 and 1 for fractions: predictions and
     intervals stay between them. Without them predictions may lie anywhere."""
-    companions: tuple[str, ...] | None = setting(None, choices=("none", GAUSSIAN_PROCESS, FOREST, *COMPANIONS.added))
-    """What predicts beside the network from descriptors, counts of substructures and conditions, with the weight that
-    predicts the validation rows best: gaussian-process, for numbers; forest, a random forest for classes; or none. Both
-    are fitted again afterwards, to training and validation rows. By default numbers have a Gaussian process where
-    at most 9,216 rows train (4,608 for 8 targets); where molecules have many rows each, it is left out without
-    conditions and if new rows are of new molecules, and else learns from so many rows of more. Classes have a forest
+    companions: tuple[str, ...] | None = setting(
+        None, choices=("none", GAUSSIAN_PROCESS, FOREST, STRUCTURE_NETWORK, *COMPANIONS.added)
+    )
+    """What predicts beside the network, with the weight that predicts the validation rows best: gaussian-process, for
+    numbers, and forest, a random forest for classes, from descriptors, counts of substructures and conditions;
+    structure-network, a second network that reads structures and conditions without descriptors, and is trained for
+    fewer steps with more dropout; or none. All are fitted again afterwards, to training and validation rows. By default
+    numbers have a Gaussian process where at most 9,216 rows train (4,608 for 8 targets). Where molecules have many rows
+    each, it learns from so many rows of more, and is left out without conditions; if new rows are of new molecules, it
+    is left out, too, and a structure network stands there in sets of fewer than 1,000 molecules. Classes have a forest
     where fewer than 10,000 rows train and no class weighs more than another."""
     limits: MoleculeLimits = field(default_factory=MoleculeLimits)
     """The largest molecule, and the longest time for one."""

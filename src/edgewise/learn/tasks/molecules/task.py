@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from edgewise.errors import DataError, SettingError, plural
-from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS
+from edgewise.learn.companions import FOREST, GAUSSIAN_PROCESS, STRUCTURE_NETWORK
 from edgewise.learn.files import copied_rows
 from edgewise.learn.memory import available_memory
 from edgewise.learn.networks.graph_settings import MANY_MOLECULES, PropertySizes
@@ -95,7 +95,7 @@ def resolved(settings: PropertyRunSettings, data: MoleculeData, splits: Splits) 
         settings,
         data,
         splits,
-        shared_molecules=shared_molecules,
+        num_molecules=num_molecules,
         known_molecules=known_molecules,
     )
     reads_all = len(splits.train) <= max_process_rows(data.rows.targets.shape[1])
@@ -117,7 +117,7 @@ def resolved_companions(
     data: MoleculeData,
     splits: Splits,
     *,
-    shared_molecules: bool,
+    num_molecules: int,
     known_molecules: bool,
 ) -> tuple[str, ...]:
     """The companions of the network: those that the settings name, else those that help tables of this kind.
@@ -126,8 +126,8 @@ def resolved_companions(
         settings: those of the run.
         data: the rows.
         splits: which of them train.
-        shared_molecules: whether molecules have many rows each.
-        known_molecules: whether, besides, rows to predict are expected to be of training molecules.
+        num_molecules: distinct molecules in the training rows.
+        known_molecules: whether they have many rows each, and rows to predict are expected to be of them.
 
     Raises:
         SettingError: a named companion cannot predict such targets, or does not fit into memory.
@@ -137,14 +137,16 @@ def resolved_companions(
     if settings.companions is None:
         conditions = data.conditions[splits.train]
         conditions_vary = bool((np.fmax.reduce(conditions, axis=0) > np.fmin.reduce(conditions, axis=0)).any())
+        kind = GAUSSIAN_PROCESS if is_regression else FOREST
         if not is_regression:
             is_helpful = settings.class_weight is None and num_rows < FOREST_ROWS
-        elif shared_molecules:
-            is_helpful = known_molecules and conditions_vary
-        else:
+        elif not share_molecules(num_rows, num_molecules):
             is_helpful = num_rows <= max_rows
-        is_helpful &= settings.molecule_descriptors
-        companions: tuple[str, ...] = ((GAUSSIAN_PROCESS if is_regression else FOREST),) if is_helpful else ()
+        elif known_molecules:
+            is_helpful = conditions_vary
+        else:
+            kind, is_helpful = STRUCTURE_NETWORK, num_molecules < MANY_MOLECULES
+        companions: tuple[str, ...] = (kind,) if is_helpful and settings.molecule_descriptors else ()
     else:
         companions = tuple(name for name in settings.companions if name != "none")
         if is_regression and FOREST in companions:
