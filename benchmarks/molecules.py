@@ -336,9 +336,13 @@ def report(results: dict[str, dict[str, Any]], versions: str) -> str:
         if " fold " in name:
             folds.setdefault(f"{name.split(' fold ')[0]} mean of 5 folds", []).append(name)
     means = {
-        whole: {key: float(np.mean([results[name][key] for name in names])) for key in numbers(results[names[0]])}
+        whole: {
+            key: float(np.mean([results[name][key] for name in names]))
+            for key in numbers(results[names[0]])
+            if all(key in results[name] for name in names)
+        }
         for whole, names in folds.items()
-        if len(names) == 5 and len({frozenset(results[name]) for name in names}) == 1
+        if len(names) == 5
     }
     rows = []
     for name, found in {**trained, **means}.items():
