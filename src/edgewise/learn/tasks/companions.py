@@ -68,7 +68,7 @@ class CompanionKind:
     """The module before its saved tensors are read into it: from the encoder of the model, these tensors, and what the
     outputs mean. A KeyError or ValueError is an error of the file."""
     explained: str
-    """What follows its share in an explanation: `of a prediction are those of …`."""
+    """What follows its share in an explanation: `of a prediction comes from …`."""
     encoder_type: type = object
     """The class of the encoders that it goes with."""
     encoder: Callable[[Any], TableEncoder[Any]] = lambda encoder: encoder

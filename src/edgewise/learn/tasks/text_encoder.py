@@ -107,7 +107,7 @@ COUNTS_OF_WORDS = CompanionKind(
     name=WORD_COUNTS,
     fit=count_words,
     empty=empty_counts,
-    explained="of a prediction are those of a linear model over counts of words, their stems and pairs. Where a token "
+    explained="of a prediction comes from a linear model over counts of words, their stems and pairs. Where a token "
     "is removed, the pairs around it are, too; gradients see what each token adds; attention is the network's.",
     encoder_type=TextEncoder,
 )

@@ -112,7 +112,7 @@ FOREST_OF_CLASSES = CompanionKind(
     name=FOREST,
     fit=grow_forest,
     empty=empty_forest,
-    explained="of a prediction are those of a random forest over these descriptors, the conditions and counts of "
+    explained="of a prediction comes from a random forest over these descriptors, the conditions and counts of "
     "substructures.",
     encoder_type=MoleculesEncoder,
     encoder=counting,
@@ -121,7 +121,7 @@ PROCESS_OF_NUMBERS = CompanionKind(
     name=GAUSSIAN_PROCESS,
     fit=fit_process,
     empty=empty_process,
-    explained="of a prediction are those of a Gaussian process over these descriptors, the conditions and counts of "
+    explained="of a prediction comes from a Gaussian process over these descriptors, the conditions and counts of "
     "substructures.",
     encoder_type=MoleculesEncoder,
     encoder=counting,

@@ -76,7 +76,6 @@ NETWORK_OF_STRUCTURES = CompanionKind(
     name=STRUCTURE_NETWORK,
     fit=train_network,
     empty=empty_network,
-    explained="of a prediction are those of a second network, which reads structures and conditions without "
-    "descriptors.",
+    explained="of a prediction comes from a second network, which reads structures and conditions without descriptors.",
     encoder_type=MoleculesEncoder,
 )
