@@ -43,9 +43,7 @@ def forget():
 @pytest.fixture
 def package(tmp_path, monkeypatch):
     """An installed package with all that the page adds; the folder it is in."""
-    for (
-        name
-    ) in registry.OWN:  # their choices stay as they are when they are first imported: without those of the package
+    for name in registry.OWN:  # choices stay as they are at the first import: without those of the package
         registry.settings_of(name)
     blocks = re.findall(r"^```py\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)
     entries = re.search(r"^```toml\n(.*?)^```$", PAGE.read_text(), re.MULTILINE | re.DOTALL)[1].replace('"', "")

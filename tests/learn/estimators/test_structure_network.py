@@ -96,7 +96,7 @@ def test_it_learns_from_validation_rows_after_they_have_judged_it(tmp_path, monk
     assert not later.training
 
 
-def test_it_predicts_classes_where_it_is_asked_for():
+def test_it_predicts_classes_where_it_is_named():
     classes = ["long" if len(smiles) > 3 else "short" for smiles in SMILES]
     model = MoleculeClassifier(**SMALL, companions=(NAME,)).fit(SMILES, classes, conditions=HEAT)
     shares = model.predict_proba(SMILES, conditions=HEAT)
