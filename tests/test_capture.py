@@ -159,6 +159,9 @@ def test_every_part_of_the_form_has_a_recording_of_its_own(device):
         ((x, 2), {}),
         ((x, 2.0), {}),
         ((x, True), {}),
+        ((x, 0.0), {}),
+        ((x, -0.0), {}),
+        ((x, float("nan")), {}),
         ((x, marks[0]), {}),
         ((x, marks[1]), {}),
         ((x, [1]), {}),
@@ -173,6 +176,21 @@ def test_every_part_of_the_form_has_a_recording_of_its_own(device):
             expected = args[0] * len(args) + len(named)
             torch.testing.assert_close(captured(*args, **named), expected)
     assert len(device) == len(calls)
+
+
+def test_modes_of_torch_have_recordings_of_their_own(device):
+    weight = torch.ones(2, 2, device=WHERE, requires_grad=True)
+    captured, x = capture(lambda x: x @ weight, warmup=1), torch.ones(2, 2, device=WHERE)
+    found = []
+    for _ in range(3):
+        found = [captured(x)]
+        with torch.no_grad():
+            found.append(captured(x))
+        with torch.autocast(WHERE, torch.bfloat16):
+            found.append(captured(x))
+    assert [y.requires_grad for y in found] == [True, False, True]
+    assert [y.dtype for y in found] == [torch.float32, torch.float32, torch.bfloat16]
+    assert len(device) == 3
 
 
 def test_tensors_in_containers_are_read_anew():
@@ -217,6 +235,23 @@ def test_an_argument_that_is_always_new_is_named(arguments, said):
         captured(*arguments(number))
     with pytest.raises(UnsupportedError, match=f"more than 64 forms of arguments, as {said}"):
         captured(*arguments(64))
+
+
+def test_ever_other_combinations_are_refused():
+    captured = capture(lambda *given: given, warmup=1)
+    tensors = [torch.ones(size, device=WHERE) for size in range(9)]
+    for first in tensors[:8]:
+        for second in tensors[:8]:
+            captured(first, second)
+    captured(tensors[0], tensors[1])
+    with pytest.raises(UnsupportedError, match="more than 64 forms of arguments, as argument 1 has one more shape"):
+        captured(tensors[8], tensors[0])
+    captured = capture(lambda *given: given, warmup=1)
+    for first in tensors:
+        for second in tensors[: 8 if first is tensors[0] else 7]:
+            captured(first, second)
+    with pytest.raises(UnsupportedError, match="more than 64 forms of arguments, as they come in ever other comb"):
+        captured(tensors[8], tensors[7])
 
 
 def test_a_step_that_waits_for_the_device_is_refused_and_changes_nothing():

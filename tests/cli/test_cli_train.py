@@ -262,7 +262,7 @@ def test_a_splits_column_or_files_without_validation_rows(train, edgewise, tmp_p
     part = ["train"] * 30 + ["test"] * 10
     data = write_csv(tmp_path / "s.csv", {"smiles": smiles, "y": target, "part": part})
     code, out, _ = train(data, "--splits-column", "part", "-o", tmp_path / "column")
-    said = " no validation rows: 10% of the training rows became validation rows\n"
+    said = " no validation rows: 3 of 30 training rows became validation rows\n"
     assert (code, f"  column 'part' names{said}" in out) == (0, True)
     assert "27 training, 3 validation and 10 test rows" in out
     halves = [

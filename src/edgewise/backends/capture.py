@@ -40,7 +40,8 @@ def capture(step: Callable[Parameters, Result], *, warmup: int = 3) -> Callable[
 
     The first `warmup` calls run as they are. The next one is recorded, and it and all later ones are replayed: each
     call is one step. Calls with another form of arguments are recorded apart. The form is the shapes, strides and
-    dtypes of the tensors, and all other arguments: numbers and texts by value, other objects by identity.
+    dtypes of the tensors, all other arguments (numbers and texts by value, other objects by identity), and whether
+    torch computes gradients and casts.
 
     What runs in Python is not repeated: a number that it computes stays what it was. So a learning rate that changes
     must be a tensor, the optimizer takes `capturable=True`, and nothing may read a number back from the GPU
@@ -75,11 +76,11 @@ def capture(step: Callable[Parameters, Result], *, warmup: int = 3) -> Callable[
     @functools.wraps(step)
     def captured(*args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         parts = list(_parts((args, kwargs)))
-        key = tuple(_alike(path, part) for path, part in parts)
+        key = (*_modes(), *[_alike(path, part) for path, part in parts])
         if key not in recordings:
             if len(recordings) == MAX_FORMS:
                 raise UnsupportedError(
-                    f"capture: more than {MAX_FORMS} forms of arguments, {_new_object(parts, recordings)}."
+                    f"capture: more than {MAX_FORMS} forms of arguments, {_reason(parts, recordings)}."
                 )
             recordings[key] = Recording([part for _, part in parts if not isinstance(part, (Tensor, *CONTAINERS))])
         recording = recordings[key]
@@ -95,8 +96,8 @@ def capture(step: Callable[Parameters, Result], *, warmup: int = 3) -> Callable[
             _check_unwritten(parts, recording.inputs)
             recording.replay = replay
         else:
-            for place, tensor in zip(recording.inputs, tensors, strict=True):
-                place.copy_(tensor)
+            for read, tensor in zip(recording.inputs, tensors, strict=True):
+                read.copy_(tensor)
         recording.replay()
         return cast(Result, recording.results)
 
@@ -119,25 +120,31 @@ class Recording:
     """What the step returned while it was recorded."""
 
 
-def _parts(given: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """What is given, and all that its tuples, lists and dicts hold, with where each stands."""
-    yield path, given
-    if isinstance(given, dict):
-        pairs: Iterable[tuple[Any, Any]] = given.items()
+def _modes() -> tuple[Any, ...]:
+    """What torch does beside to compute: a graph holds it as it was recorded."""
+    casts = torch.is_autocast_enabled(DEVICE) and torch.get_autocast_dtype(DEVICE)
+    return torch.is_grad_enabled(), torch.is_inference_mode_enabled(), casts
+
+
+def _parts(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """A value, and all that its tuples, lists and dicts hold, with where each stands."""
+    yield path, value
+    if isinstance(value, dict):
+        pairs: Iterable[tuple[Any, Any]] = value.items()
     else:
-        pairs = enumerate(given) if isinstance(given, CONTAINERS) else ()
+        pairs = enumerate(value) if isinstance(value, CONTAINERS) else ()
     for key, part in pairs:
         yield from _parts(part, (*path, key))
 
 
-def _replaced(given: Any, tensors: Iterator[Tensor]) -> Any:
+def _replaced(value: Any, tensors: Iterator[Tensor]) -> Any:
     """The same tuples, lists and dicts with other tensors."""
-    if isinstance(given, dict):
-        return {key: _replaced(part, tensors) for key, part in given.items()}
-    if isinstance(given, CONTAINERS):
-        parts = [_replaced(part, tensors) for part in given]
-        return type(given)(*parts) if hasattr(given, "_fields") else type(given)(parts)
-    return next(tensors) if isinstance(given, Tensor) else given
+    if isinstance(value, dict):
+        return {key: _replaced(part, tensors) for key, part in value.items()}
+    if isinstance(value, CONTAINERS):
+        parts = [_replaced(part, tensors) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return next(tensors) if isinstance(value, Tensor) else value
 
 
 def _alike(path: Path, part: Any) -> tuple[Any, ...]:
@@ -145,7 +152,7 @@ def _alike(path: Path, part: Any) -> tuple[Any, ...]:
     if isinstance(part, CONTAINERS):
         return path, type(part), len(part)
     if not isinstance(part, Tensor):
-        return path, type(part), part if isinstance(part, PLAIN) else id(part)
+        return path, type(part), repr(part) if isinstance(part, PLAIN) else id(part)  # 0.0 is not -0.0
     if part.requires_grad:
         raise UnsupportedError(f"capture: {_place(path)} requires a gradient; detach it, or let the step hold it.")
     if part.device.type != DEVICE:
@@ -153,17 +160,19 @@ def _alike(path: Path, part: Any) -> tuple[Any, ...]:
     return path, part.shape, part.stride(), part.dtype, part.device
 
 
-def _place(path: tuple[Any, ...]) -> str:
+def _place(path: Path) -> str:
     """An argument in words."""
     kind, name, *within = path
     where = "".join(f"[{key!r}]" for key in within)
     return f"argument {name + 1}{where}" if kind == 0 else f"argument {name}{where}"
 
 
-def _new_object(parts: list[tuple[Path, Any]], known_forms: Iterable[tuple[Any, ...]]) -> str:
+def _reason(parts: list[tuple[Path, Any]], recordings: Iterable[tuple[Any, ...]]) -> str:
     """Why there are so many forms, in words."""
-    known = {entry for key in known_forms for entry in key}
-    path, part = next((path, part) for path, part in parts if _alike(path, part) not in known)
+    entries = {entry for key in recordings for entry in key}
+    path, part = next((each for each in parts if _alike(*each) not in entries), ((), None))
+    if len(path) < 2:
+        return "as they come in ever other combinations"
     what = "has one more shape" if isinstance(part, Tensor) else f"is another {type(part).__name__} each time"
     return f"as {_place(path)} {what}"
 

@@ -6,8 +6,8 @@ from edgewise.choices import Registry
 
 NETWORK = "network"
 """The name of the network where its companions are listed by name, as in shares and --show-parts."""
-FOREST, GAUSSIAN_PROCESS, WORD_COUNTS = "forest", "gaussian-process", "word-counts"
-STRUCTURE_NETWORK = "structure-network"
+FOREST, GAUSSIAN_PROCESS = "forest", "gaussian-process"
+STRUCTURE_NETWORK, WORD_COUNTS = "structure-network", "word-counts"
 """What companions are called in settings and files."""
 COMPANIONS: "Registry[Any]" = Registry(
     "companion",

@@ -10,7 +10,7 @@ from edgewise.errors import listed, plural
 from edgewise.explain.numbers import percent
 from edgewise.learn.tables.rows import Rows
 from edgewise.learn.tables.scale import ColumnScaler
-from edgewise.learn.tables.split import CARVED_SHARE, Splits, groups_of
+from edgewise.learn.tables.split import Splits, groups_of
 from edgewise.learn.tasks.task import Prepared
 from edgewise.learn.training.conformal import FEW_GROUPS, empty_intervals
 from edgewise.learn.training.folder import RunFolder
@@ -50,8 +50,8 @@ def described(prepared: Prepared, folder: RunFolder) -> list[str]:
     if not splits.has_own_val:
         kind = prepared.settings.split_kind
         source = f"column {table.columns.splits_column!r} names" if kind == "column" else "the files name"
-        share = percent(CARVED_SHARE)
-        lines.append(f"  {source} no validation rows: {share} of the training rows became validation rows")
+        count, total = len(splits.val), len(splits.train) + len(splits.val)
+        lines.append(f"  {source} no validation rows: {count:,} of {total:,} training rows became validation rows")
     if splits.leakage:
         contents = plural(splits.leakage, f"{singular(table.row_noun)} is", f"{table.row_noun} are")
         lines.append(f"  {contents} in training and test {row}s alike")
