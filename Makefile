@@ -113,17 +113,18 @@ bench-gpu:  ## with a CUDA GPU and the packages of PYTHON (nothing is installed)
 	PYTHONPATH=src:.gpu-deps $(PYTHON) benchmarks/gpu.py
 
 # One step: an interrupted installation leaves no stamp and is taken up again. Python compiles a module when it is first
-# imported; most modules of most packages never are.
+# imported; most modules of most packages never are. A source distribution is built apart, as pip does from 23.1 on: the
+# older way fails for seqeval.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 --no-compile -c constraints.txt -e '.[dev]'
 	touch $(READY)
 
 test-oldest:  ## the tests on the oldest torch that pyproject.toml accepts (several GB to download)
 	test -x $(OLDEST)/bin/python || $(PYTHON) -m venv $(OLDEST)
 	grep -v '^torch==' constraints.txt > $(OLDEST)/constraints.txt
 	echo 'torch==$(OLDEST_TORCH)' >> $(OLDEST)/constraints.txt
-	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(OLDEST)/constraints.txt -e '.[dev]'
+	$(OLDEST)/bin/python -m pip install --quiet --disable-pip-version-check --use-pep517 -c $(OLDEST)/constraints.txt -e '.[dev]'
 	$(OLDEST)/bin/python -m pytest -n $(WORKERS)
 
 clean:  ## remove the environments and the demo's run
