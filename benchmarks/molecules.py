@@ -184,6 +184,10 @@ PROTOCOLS = {
     **{f"esol, fold {number} of 5": ESOL(fold(number)) for number in range(5)},
     **{f"lipophilicity, fold {number} of 5": LOGD(fold(number)) for number in range(5)},
     **{f"clintox, fold {number} of 5": CLINTOX(fold(number)) for number in range(5)},
+    **{f"sider, fold {number} of 5": SIDER(fold(number)) for number in range(5)},
+    **{f"tox21, fold {number} of 5": TOX21(fold(number)) for number in range(5)},
+    **{f"aqsoldb, fold {number} of 5": aqueous(fold(number)) for number in range(5)},
+    **{f"malaria, fold {number} of 5": malaria(fold(number)) for number in range(5)},
 }
 SETS = (
     "esol, mat_split_0",
