@@ -56,8 +56,9 @@ class ProcessRows(NamedTuple):
         """Rows with these molecules: in float64, where the device has it; square roots of the counts of
         substructures, of length 1 together, in float32."""
         dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
-        counts = substructures.sqrt().float()
-        counts /= counts.norm(dim=1, keepdim=True).clamp_min(1e-12)
+        # Kind after kind, as `_products` reads them.
+        counts = substructures.T.to(torch.float32, memory_format=torch.contiguous_format).sqrt_()
+        counts = (counts / counts.norm(dim=0).clamp_min(1e-12)).T
         combination_of_row = torch.zeros(len(molecules), dtype=torch.int64)
         for column in molecules.cpu().T:  # not every device has `unique`; that of rows is slow
             combination_of_row = (combination_of_row * len(counts) + column).unique(return_inverse=True)[1]
@@ -93,14 +94,14 @@ class RowPairs(NamedTuple):
         """The pairs of two tables."""
         similarity, squared_distance = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
         for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
-            similarity = similarity * (one.substructures[mine] @ other.substructures.T)[:, theirs]
+            similarity = similarity * _products(one.substructures[mine], other.substructures)[:, theirs]
             squared_distance = (
                 squared_distance + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
             )
         squared_distance = squared_distance / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
-        is_same = (
-            (squared_distance < SAME[squared_distance.dtype]) & (similarity > ALIKE) & bool(one.conditions.shape[1])
-        )
+        if not one.conditions.shape[1]:
+            return cls(one, other, similarity, squared_distance, (one.molecules.new_empty(0),) * 2)
+        is_same = (squared_distance < SAME[squared_distance.dtype]) & (similarity > ALIKE)
         mine, theirs = is_same[one.combination_of_row][:, other.combination_of_row].nonzero().T
         return cls(one, other, similarity, squared_distance, (mine, theirs))
 
@@ -314,6 +315,15 @@ def _numbers(batch: Batch) -> dict[str, Tensor]:
         "molecules": rows.graph_of_row,
         "conditions": nothing[1] if rows.row_features is None else rows.row_features,
     }
+
+
+def _products(one: Float[Tensor, " row kind"], other: Float[Tensor, " other kind"]) -> Float[Tensor, " row other"]:
+    """The product of each two rows, most of whose numbers are 0."""
+    if one.device.type != "cpu":
+        return one @ other.T
+    rows, kinds = one.nonzero().T.contiguous()
+    starts = torch.searchsorted(rows, torch.arange(len(one)))
+    return torch.nn.functional.embedding_bag(kinds, other.T, starts, mode="sum", per_sample_weights=one[rows, kinds])
 
 
 def _squares(one: Tensor, other: Tensor, lengths: Float[Tensor, " part condition"]) -> Tensor:

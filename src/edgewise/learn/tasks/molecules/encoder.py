@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,9 @@ MAX_KNOWN = 2**16
 from; evenly chosen where there are more."""
 KNOWN_IN_SAMPLE, KNOWN_WITH_CONFORMERS = 1024, 64
 """Training rows whose predictions help to explain others."""
+MOLECULES_PER_BATCH = 128
+"""Molecules that are computed together where no gradient is wanted: the arrays of more leave the caches, and the
+system hands out their memory page by page."""
 ROWS_IN_MEMORY = 2**13
 """Rows whose SMILES, or substructures, are in memory at the same time."""
 
@@ -84,7 +87,10 @@ class MoleculesEncoder:
     num_substructures: int = 0
     """Kinds of substructures that are counted in molecules for companions of the network; 0 for none."""
 
-    rows_per_batch: ClassVar[int] = ROWS_PER_BATCH
+    @property
+    def rows_per_batch(self) -> int:
+        """Rows that are computed together where no gradient is wanted; many where they may share molecules."""
+        return ROWS_PER_BATCH if self.sizes.num_conditions else MOLECULES_PER_BATCH
 
     def new_network(self, output: Targets) -> PropertyModel:
         """Message passing or attention over the atoms, and a head over molecules and conditions."""
