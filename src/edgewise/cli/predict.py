@@ -14,7 +14,7 @@ from edgewise.learn.tasks.config import groups_of
 from edgewise.learn.tasks.registry import names, settings_of, task_of
 from edgewise.learn.tasks.scores import free_name
 from edgewise.learn.training.folder import RunFolder
-from edgewise.learn.training.settings import TrainSettings
+from edgewise.learn.training.settings import TrainSettings, default_threads
 
 if TYPE_CHECKING:
     from edgewise.learn.engine.workers import Workers
@@ -29,6 +29,8 @@ DESCRIPTION = (
 )
 SEPARATE_FLAGS = ("coverage", "max_atoms", "molecule_timeout", "show_parts")
 """Settings of the training that have separate flags here."""
+COMPUTING, MAX_THREADS = ("device", "threads"), 8
+"""Settings of the training that predictions have, too, and their threads: batches are long enough to share."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +68,7 @@ def add_input_arguments(parser: argparse.ArgumentParser) -> None:
         groups = groups_of(declared.run_type).values()
         for group_type in (declared.run_type, *(member for types in groups for member in types)):
             add_settings(group, group_type, defaults={}, only=declared.predict_flags, leave_out=SEPARATE_FLAGS)
-    add_settings(parser, TrainSettings, only=("device", "threads"))
+    add_settings(parser, TrainSettings, only=COMPUTING)
     parser.add_argument("--strict", action="store_true", help="stop at the first bad cell")
     add_molecule_limits(parser)
     parser.add_argument("--overwrite", action="store_true", help="replace the output file")
@@ -122,7 +124,9 @@ def request_of(arguments: argparse.Namespace) -> "PredictRequest":
     from edgewise.learn.tasks.task import PredictRequest
 
     flags = vars(arguments)
-    train_settings = TrainSettings(**{name: flags[name] for name in ("device", "threads") if name in flags})
+    # Workers share the cores among them.
+    threads = 1 if flags.get("engine") == "ray" else default_threads(MAX_THREADS)
+    train_settings = TrainSettings(**{"threads": threads, **{name: flags[name] for name in COMPUTING if name in flags}})
     reading_options = {option for name in names() for option in settings_of(name).predict_flags}
     return PredictRequest(
         folder=arguments.folder,

@@ -78,7 +78,7 @@ class Fitted(Generic[E, Out]):
     members: list[nn.Module] = field(default_factory=list)
     """The networks of the ensemble, in evaluation mode; those with companions are a `Stack`."""
     threads: int = 1
-    """CPU threads of a prediction. More make small models slower, see `TrainSettings.threads`."""
+    """CPU threads of a prediction, see `TrainSettings.threads`."""
     prefix: str = ""
     """What the names of a member's tensors begin with; `{}` is the number of the member."""
 

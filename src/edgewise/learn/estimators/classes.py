@@ -94,8 +94,8 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -455,8 +455,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -821,8 +821,8 @@ class GraphClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -1149,8 +1149,8 @@ class GraphRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -1481,8 +1481,8 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -1830,8 +1830,8 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -2177,8 +2177,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -2612,8 +2612,8 @@ class NodeRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -3048,8 +3048,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -3362,8 +3362,8 @@ class TextRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -3693,8 +3693,8 @@ class LinkPredictor(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4040,8 +4040,8 @@ class Forecaster(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4272,8 +4272,8 @@ class DynamicsModel(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4510,8 +4510,8 @@ class LanguageModel(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4791,8 +4791,8 @@ class Tagger(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -5057,8 +5057,8 @@ class Translator(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
-        threads: CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps
-            of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
+            trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.

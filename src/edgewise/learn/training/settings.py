@@ -98,8 +98,8 @@ class TrainSettings:
     """Whether torch.compile turns the training step into one program. It takes minutes before the first step, and
     dropout draws other numbers; validation, predictions and the saved weights do not change."""
     threads: int = setting(factory=default_threads, at_least=1, at_most=MAX_THREADS)
-    """CPU threads of one training; OMP_NUM_THREADS where it is set, else 1, and for texts up to 8. The steps of small
-    models are too short to share."""
+    """CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other trainings:
+    the steps of small models are too short to share."""
     check_memory: bool = setting(True, flag="--memory-check")
     """Whether a training is refused when the estimate of its sizes exceeds the memory."""
     logger: str | None = setting(None, choices=LOGGERS)
