@@ -17,7 +17,8 @@ from edgewise.learn.companions.noise import blocks_of, grouped, heavy_tailed
 from edgewise.learn.companions.substructures import RowSizes
 
 NUM_CHOOSING, STEPS, RATE = 500, 60, 0.1
-"""Rows, steps and rate with which the covariance is chosen; learned from validation rows, see docs/molecules.md."""
+"""Rows, steps and rate with which the covariance is chosen; learned from validation rows, see
+docs/experiments/conditions.md."""
 MIN_NOISE = 1e-3
 """The smallest variance of normal noise, in units of that of the targets: without noise the covariance is singular."""
 NUM_OF_MOLECULE = 20

@@ -195,7 +195,7 @@ class LinkSettings:
 KernelName = Literal["softmax", "exponential"]
 MANY_MOLECULES = 1000
 """Distinct training molecules from which on attention among bonds learns more than attention among atoms; learned
-from validation rows, see docs/molecules.md."""
+from validation rows, see docs/experiments/molecule_networks.md."""
 
 
 class PropertyNumbers(NamedTuple):

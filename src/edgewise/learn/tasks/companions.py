@@ -26,7 +26,7 @@ SHARES = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 """How much a companion may weigh beside the network, whose weight is 1."""
 PRIOR_WEIGHT, PRIOR_ROWS = 2.0, 100
 """How much a companion weighs where nothing else is known, and how many validation rows that counts as: learned from
-validation rows, see docs/molecules.md."""
+validation rows, see docs/experiments/molecule_companions.md."""
 MAX_VALIDATION_ROWS = 2**16
 """Validation rows of a member that weigh its companion; evenly chosen where there are more."""
 

@@ -22,7 +22,7 @@ from edgewise.learn.training.loader import RowLoader, seed_of
 EPOCHS = 16
 """Passes over the training rows."""
 SETTINGS = PropertySettings(model="attention", molecule_dropout=0.5, head_dropout=0.3)
-"""Those of the network; see docs/molecules.md for how they were chosen."""
+"""Those of the network; see docs/experiments/conditions.md for how they were chosen."""
 
 
 class StructureNetwork(nn.Module):

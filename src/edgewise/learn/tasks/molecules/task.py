@@ -43,7 +43,7 @@ hardly separates the targets."""
 STEPS_OF_CLASSES, STEPS_OF_FEW_MOLECULES, STEPS_WITH_PROCESS = Steps(16, 240), Steps(40, 600), Steps(12, 600)
 """Steps of a training: for classes, whose validation loss rises again with more; for numbers of few molecules, which
 gain nothing from more; and beside a Gaussian process that has learned from all rows, where more than twice the steps
-gain 1%. Found on validation rows, see docs/molecules.md."""
+gain 1%. Found on validation rows, see docs/experiments/molecule_networks.md and conditions.md."""
 
 
 def steps_of(num_rows: int, num_molecules: int, *, is_classification: bool, has_process: bool = False) -> Steps:
