@@ -9,13 +9,12 @@ from scipy.stats import t
 
 from batch_cases import changed
 from edgewise.errors import DataError
+from edgewise.learn.companions.covariance import ProcessRows, RowPairs
 from edgewise.learn.companions.gaussian_process import (
     MIN_NOISE,
     NONE,
     RATE,
     GaussianProcess,
-    ProcessRows,
-    RowPairs,
     _chosen,
     _first_logs,
     _numbers,

@@ -1,18 +1,18 @@
 """A Gaussian process over the features of a row, beside a network: strong with few rows or molecules."""
 
 import operator
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float
 from torch import Tensor, nn
-from torch.autograd.function import BackwardCFunction
 from torch.optim.adam import adam
 
 from edgewise.errors import DataError
 from edgewise.graph import Batch
+from edgewise.learn.companions.covariance import ProcessRows, RowPairs, row_blocks
 from edgewise.learn.companions.noise import blocks_of, grouped, heavy_tailed
 from edgewise.learn.companions.substructures import RowSizes
 
@@ -25,11 +25,6 @@ NUM_OF_MOLECULE = 20
 """Rows of the same molecules among them: single rows do not show how far a condition reaches."""
 MAX_COUNT = 255
 """The largest count of a substructure: known molecules store a byte each."""
-BLOCK_ROWS, NUM_PAIRS = 64, 2**18
-"""Rows of a covariance, and its numbers, that are computed at the same time: it needs a dozen times their memory
-on the way, and is slower where that is not in a cache."""
-SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
-"""Molecules whose mean squared distance is below and whose cosine is above count as the same, up to rounding."""
 MIN_SHARE = 1e-100
 """Rows that weigh less in the mean weight are left out: their noise would be infinite."""
 Limits = tuple[tuple[float, ...], tuple[float, ...]]
@@ -38,87 +33,6 @@ NONE = -1000.0
 """The logarithm of a factor that is 0."""
 MIN_SHARED, MIN_VALUES = 0.5, 3
 """Rows of series in a table with series, and different values of what they share: two are a mark of zeros."""
-
-
-class ProcessRows(NamedTuple):
-    """The inputs of a covariance for some rows."""
-
-    descriptors: Float[Tensor, " molecule descriptor"]
-    substructures: Float[Tensor, " molecule kind"]
-    """The count of each substructure, scaled."""
-    molecules: Int64[Tensor, " combination component"]
-    """The different combinations of molecules."""
-    combination_of_row: Int64[Tensor, " row"]
-    """The combination of each row."""
-    conditions: Float[Tensor, " row condition"]
-
-    @classmethod
-    def of(cls, descriptors: Tensor, substructures: Tensor, molecules: Tensor, conditions: Tensor) -> "ProcessRows":
-        """Rows with these molecules: in float64, where the device has it; square roots of the counts of
-        substructures, of length 1 together, in float32."""
-        dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
-        # Kind after kind, as `_products` reads them.
-        counts = substructures.T.to(torch.float32, memory_format=torch.contiguous_format).sqrt_()
-        counts = (counts / counts.norm(dim=0).clamp_min(1e-12)).T
-        combination_of_row = torch.zeros(len(molecules), dtype=torch.int64)
-        for column in molecules.cpu().T:  # not every device has `unique`; that of rows is slow
-            combination_of_row = (combination_of_row * len(counts) + column).unique(return_inverse=True)[1]
-        combination_of_row = combination_of_row.to(molecules.device)
-        combinations = molecules.new_empty(
-            int(combination_of_row.max()) + 1 if len(combination_of_row) else 0, molecules.shape[1]
-        )
-        combinations[combination_of_row] = molecules
-        return cls(descriptors.to(dtype), counts, combinations, combination_of_row, conditions.to(dtype))
-
-    def select(self, rows: slice | Tensor) -> "ProcessRows":
-        """Some of the rows, and all molecules."""
-        numbers, combination_of_row = self.combination_of_row[rows].unique(return_inverse=True)
-        return self._replace(
-            molecules=self.molecules[numbers], combination_of_row=combination_of_row, conditions=self.conditions[rows]
-        )
-
-
-class RowPairs(NamedTuple):
-    """Rows, each with every one of other rows."""
-
-    one: ProcessRows
-    other: ProcessRows
-    similarity: Float[Tensor, " combination other"]
-    """The cosine of each two combinations of molecules."""
-    squared_distance: Float[Tensor, " combination other"]
-    """Their mean squared distance."""
-    same: tuple[Int64[Tensor, " pair"], Int64[Tensor, " pair"]]
-    """Two rows each that have the same molecules; none without conditions."""
-
-    @classmethod
-    def of(cls, one: ProcessRows, other: ProcessRows) -> "RowPairs":
-        """The pairs of two tables."""
-        similarity, squared_distance = one.conditions.new_ones(1, 1), one.conditions.new_zeros(1, 1)
-        for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
-            similarity = similarity * _products(one.substructures[mine], other.substructures)[:, theirs]
-            squared_distance = (
-                squared_distance + torch.cdist(one.descriptors[mine], other.descriptors).square()[:, theirs]
-            )
-        squared_distance = squared_distance / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
-        if not one.conditions.shape[1]:
-            return cls(one, other, similarity, squared_distance, (one.molecules.new_empty(0),) * 2)
-        is_same = (squared_distance < SAME[squared_distance.dtype]) & (similarity > ALIKE)
-        mine, theirs = is_same[one.combination_of_row][:, other.combination_of_row].nonzero().T
-        return cls(one, other, similarity, squared_distance, (mine, theirs))
-
-    def covariance(self, logs: Tensor) -> Float[Tensor, " row other"]:
-        """k of each pair."""
-        factors, (rows, other_rows) = logs.exp(), self.same
-        result = factors[0] * self.similarity + (factors[1] + factors[4] * self.similarity) * _matern(
-            self.squared_distance / factors[2]
-        )
-        result = result[self.one.combination_of_row][:, self.other.combination_of_row]
-        if not self.one.conditions.shape[1]:
-            return result
-        conditions, other_conditions, lengths = self.one.conditions, self.other.conditions, factors[8:].view(4, -1)
-        near, near_all = _matern(_squares(conditions[:, None], other_conditions, lengths[:2]))
-        same_molecule = factors[6:8] @ _matern(_squares(conditions[rows], other_conditions[other_rows], lengths[2:]))
-        return torch.addcmul(factors[5] * near_all, result, near).index_put(self.same, same_molecule, accumulate=True)
 
 
 class GaussianProcess(nn.Module):
@@ -264,7 +178,7 @@ class GaussianProcess(nn.Module):
         logs, coefficients = (x.to(rows.conditions.dtype) for x in (self.logs, self.coefficients))
         outputs = rows.conditions.new_empty(len(rows.conditions), len(logs))
         rows_of_process = self.training_rows
-        for block in _parts(len(outputs), len(rows_of_process.combination_of_row)):
+        for block in row_blocks(len(outputs), len(rows_of_process.combination_of_row)):
             pairs = RowPairs.of(rows.select(block), rows_of_process)
             for output, factors in enumerate(logs):
                 outputs[block, output] = pairs.covariance(factors) @ coefficients[:, output]
@@ -318,47 +232,6 @@ def _numbers(batch: Batch) -> dict[str, Tensor]:
     }
 
 
-def _products(one: Float[Tensor, " row kind"], other: Float[Tensor, " other kind"]) -> Float[Tensor, " row other"]:
-    """The product of each two rows, most of whose numbers are 0."""
-    if one.device.type != "cpu":
-        return one @ other.T
-    rows, kinds = one.nonzero().T.contiguous()
-    starts = torch.searchsorted(rows, torch.arange(len(one)))
-    return torch.nn.functional.embedding_bag(kinds, other.T, starts, mode="sum", per_sample_weights=one[rows, kinds])
-
-
-def _squares(one: Tensor, other: Tensor, lengths: Float[Tensor, " part condition"]) -> Tensor:
-    """Σ_i (u_i − u'_i)² / m_i of each part, and of each pair that (..., condition) and (..., condition) make.
-
-    Not by a product of matrices: of short lengths it would round distances too far in float32.
-    """
-    total = one.new_zeros(len(lengths), *torch.broadcast_shapes(one.shape, other.shape)[:-1])
-    for mine, theirs, column in zip(one.unbind(-1), other.unbind(-1), lengths.T, strict=True):
-        gaps = (mine - theirs).square()
-        total = torch.addcmul(total, gaps, column.reciprocal().view(-1, *[1] * gaps.ndim))
-    return total
-
-
-class _Matern(torch.autograd.Function):
-    """M of r²; for its slope it keeps r alone, and at 0 it has one, which torch's square root has not."""
-
-    @staticmethod
-    def forward(ctx: BackwardCFunction, squares: Tensor) -> Tensor:
-        scaled = (5 * squares).sqrt_()
-        ctx.save_for_backward(scaled)
-        return torch.addcmul(1 + scaled, scaled, scaled, value=1 / 3).mul_((-scaled).exp_())
-
-    @staticmethod
-    def backward(ctx: BackwardCFunction, slopes: Tensor) -> Tensor:
-        (scaled,) = ctx.saved_tensors
-        return (-scaled).exp_().mul_(1 + scaled).mul_(slopes).mul_(-5 / 6)
-
-
-def _matern(squares: Tensor) -> Tensor:
-    covariance: Tensor = _Matern.apply(squares)  # type: ignore[no-untyped-call]
-    return covariance
-
-
 def _noise(logs: Tensor, shares: Tensor) -> Tensor:
     return (logs[3].exp() + MIN_NOISE) / shares
 
@@ -367,7 +240,7 @@ def _chosen(rows: ProcessRows, targets: Tensor, shares: Tensor, logs: Tensor) ->
     """The logarithms under which the targets of some rows are likely: ½ yᵀ K⁻¹ y + ½ log |K| falls along its slope,
     Σ (K⁻¹ − K⁻¹ y yᵀ K⁻¹) ∂K / 2, a part of K after another: it takes little memory."""
     logs = logs.clone().requires_grad_()
-    parts = [(block, RowPairs.of(rows.select(block), rows)) for block in _parts(len(targets), len(targets))]
+    parts = [(block, RowPairs.of(rows.select(block), rows)) for block in row_blocks(len(targets), len(targets))]
     moments = torch.zeros(()), torch.zeros_like(logs), torch.zeros_like(logs)
     for _ in range(STEPS):
         with torch.no_grad():
@@ -448,13 +321,7 @@ def _solved(
 def _matrix(rows: ProcessRows, logs: Tensor) -> Tensor:
     """The covariance of each row with itself and those before it; entries above the diagonal are undefined."""
     covariance = rows.conditions.new_empty(len(rows.combination_of_row), len(rows.combination_of_row))
-    for block in _parts(len(covariance), len(covariance)):
+    for block in row_blocks(len(covariance), len(covariance)):
         before = slice(block.stop)
         covariance[block, before] = RowPairs.of(rows.select(block), rows.select(before)).covariance(logs)
     return covariance
-
-
-def _parts(num_rows: int, num_others: int) -> Iterator[slice]:
-    """Rows that are paired with others at the same time."""
-    count = max(1, min(BLOCK_ROWS, NUM_PAIRS // max(num_others, 1)))
-    return (slice(start, start + count) for start in range(0, num_rows, count))
