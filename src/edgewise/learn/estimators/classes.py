@@ -94,6 +94,9 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -162,6 +165,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -210,6 +214,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -455,6 +460,9 @@ class EdgeRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -522,6 +530,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -570,6 +579,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -821,6 +831,9 @@ class GraphClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -893,6 +906,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -944,6 +958,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -1149,6 +1164,9 @@ class GraphRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -1220,6 +1238,7 @@ class GraphRegressor(RegressorMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -1271,6 +1290,7 @@ class GraphRegressor(RegressorMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -1481,6 +1501,9 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -1568,6 +1591,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -1624,6 +1648,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -1830,6 +1855,9 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -1915,6 +1943,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -1971,6 +2000,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -2177,6 +2207,9 @@ class NodeClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -2249,6 +2282,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -2297,6 +2331,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -2612,6 +2647,9 @@ class NodeRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -2683,6 +2721,7 @@ class NodeRegressor(RegressorMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -2731,6 +2770,7 @@ class NodeRegressor(RegressorMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -3048,6 +3088,9 @@ class TextClassifier(ClassifierMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -3121,6 +3164,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -3173,6 +3217,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -3362,6 +3407,9 @@ class TextRegressor(RegressorMixin, Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -3434,6 +3482,7 @@ class TextRegressor(RegressorMixin, Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -3486,6 +3535,7 @@ class TextRegressor(RegressorMixin, Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -3693,6 +3743,9 @@ class LinkPredictor(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -3755,6 +3808,7 @@ class LinkPredictor(Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -3800,6 +3854,7 @@ class LinkPredictor(Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -4040,6 +4095,9 @@ class Forecaster(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -4088,6 +4146,7 @@ class Forecaster(Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -4122,6 +4181,7 @@ class Forecaster(Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -4272,6 +4332,9 @@ class DynamicsModel(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -4318,6 +4381,7 @@ class DynamicsModel(Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -4351,6 +4415,7 @@ class DynamicsModel(Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -4510,6 +4575,9 @@ class LanguageModel(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -4566,6 +4634,7 @@ class LanguageModel(Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -4609,6 +4678,7 @@ class LanguageModel(Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -4791,6 +4861,9 @@ class Tagger(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -4849,6 +4922,7 @@ class Tagger(Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -4895,6 +4969,7 @@ class Tagger(Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger
@@ -5057,6 +5132,9 @@ class Translator(Estimator):
         precision: 32, bf16 (mixed), 16 (mixed, GPU only) or 64.
         compile: Whether torch.compile turns the training step into one program. It takes minutes before the first step,
             and dropout draws other numbers; validation, predictions and the saved weights do not change.
+        cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
+            small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
+            those of nodes of one graph and of language models do; dropout may draw other numbers.
         threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
             trainings: the steps of small models are too short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
@@ -5120,6 +5198,7 @@ class Translator(Estimator):
         device: Literal["auto", "cpu", "cuda", "mps"] = "auto",
         precision: Literal["32", "bf16", "16", "64"] = "32",
         compile: bool = False,
+        cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
@@ -5168,6 +5247,7 @@ class Translator(Estimator):
         self.device = device
         self.precision = precision
         self.compile = compile
+        self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
         self.logger = logger

@@ -27,6 +27,7 @@ from edgewise.learn.training.estimate import prepared
 from edgewise.learn.training.loader import Loader, StepLoader, WindowLoader
 from edgewise.learn.training.log import MetricsLog
 from edgewise.learn.training.loss import Loss
+from edgewise.learn.training.replay import check_replay
 from edgewise.learn.training.settings import TrainSettings
 from edgewise.learn.training.training import Training
 from edgewise.learn.training.weights import check_weights
@@ -77,6 +78,7 @@ def fit(
     if settings.precision == "16" and device == "cpu":
         raise SettingError("--precision 16 needs a GPU; use --precision bf16 or 32 with --device cpu.")
     check_group(group, settings, device)
+    check_replay(settings, device, group.size)
     saved = latest(folder, keeps_best=settings.keeps_best) if resume and folder is not None else None
     saved = group.share(saved)
     if saved is not None and saved.is_finished:

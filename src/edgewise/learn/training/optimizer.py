@@ -35,7 +35,8 @@ class Adam:
         self.update = adam if settings.optimizer == "adam" else adamw
         self.betas = 0.9, settings.second_moment_decay
         self.is_fused = all(parameter.device.type in ("cpu", "cuda") for parameter in self.parameters)
-        self.learning_rate = 0.0
+        # Recorded steps read it from where it lies.
+        self.learning_rate = torch.zeros((), device=self.parameters[0].device) if settings.cuda_graph else 0.0
         self.moments = {
             parameter: (
                 torch.zeros((), device=parameter.device if self.is_fused else "cpu"),
@@ -44,6 +45,13 @@ class Adam:
             )
             for parameter in self.parameters
         }
+
+    def set_learning_rate(self, value: float) -> None:
+        """Sets the learning rate of the next steps."""
+        if isinstance(self.learning_rate, Tensor):
+            self.learning_rate.fill_(value)
+        else:
+            self.learning_rate = value
 
     def zero_grad(self) -> None:
         """Forgets all gradients."""

@@ -97,6 +97,10 @@ class TrainSettings:
     compile: bool = setting(False)
     """Whether torch.compile turns the training step into one program. It takes minutes before the first step, and
     dropout draws other numbers; validation, predictions and the saved weights do not change."""
+    cuda_graph: bool = setting(False)
+    """Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of small models
+    wait for Python otherwise. Steps must read the same graph or windows of the same shape, as those of nodes of one
+    graph and of language models do; dropout may draw other numbers."""
     threads: int = setting(factory=default_threads, at_least=1, at_most=MAX_THREADS)
     """CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other trainings:
     the steps of small models are too short to share."""

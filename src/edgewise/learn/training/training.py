@@ -10,7 +10,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
-from edgewise.errors import EdgewiseError
+from edgewise.backends.capture import capture
+from edgewise.errors import EdgewiseError, SettingError
+from edgewise.graph import Graph
 from edgewise.graph.record import Record
 from edgewise.learn.progress import Stage, stage
 from edgewise.learn.training.checkpoint import (
@@ -31,9 +33,10 @@ from edgewise.learn.training.loader import BatchLike, Idle, Loader, seed_of
 from edgewise.learn.training.log import MetricsLog
 from edgewise.learn.training.loss import Loss, loss_of
 from edgewise.learn.training.optimizer import Adam
+from edgewise.learn.training.replay import batch_of, replayed
 from edgewise.learn.training.settings import TrainSettings
 from edgewise.learn.training.weights import check_weights
-from edgewise.neighborhood.index import cached, unchecked
+from edgewise.neighborhood.index import cached, moved, unchecked
 
 CHECKPOINT_SECONDS = 10.0
 """The interval of checkpoints within long epochs: the most that an interrupted run loses, approximately."""
@@ -83,6 +86,8 @@ class Training:
         # A function is compiled, not the model, whose tensors would get other names.
         self.loss_in_training = torch.compile(loss_of, dynamic=True) if settings.compile else loss_of
         self.optimizer = Adam(model, settings)
+        self.replay = capture(lambda parts: self.computed(batch_of(parts))) if settings.cuda_graph else None
+        self.sent_graph: tuple[Graph, Graph] | None = None
         self.parameters: list[Tensor] = list(model.parameters())
         self.averaged = [p.detach().clone() for p in self.parameters] if settings.ema_decay else []
 
@@ -152,7 +157,19 @@ class Training:
 
     def train_step(self, batch: BatchLike | Idle) -> None:
         """One step: w ← Adam(w, ∇L), averaged ← d · averaged + (1 − d) · w, with a decay d that grows at first."""
-        self.optimizer.learning_rate = self.settings.learning_rate_at(self.step, self.num_steps)
+        self.optimizer.set_learning_rate(self.settings.learning_rate_at(self.step, self.num_steps))
+        sums = self.computed(batch) if self.replay is None else replayed(self.replay, batch)
+        self.step += 1
+
+        # Summed on the device: reading a number would wait for it.
+        self.total, self.weight = self.total + sums[0], self.weight + sums[1]
+        if self.averaged:
+            decay = min(self.settings.ema_decay, (1 + self.step) / (10 + self.step))
+            with torch.no_grad():
+                torch._foreach_lerp_(self.averaged, self.parameters, 1 - decay)
+
+    def computed(self, batch: BatchLike | Idle) -> tuple[Tensor, Tensor]:
+        """Changes the weights by one step; the sum and the weight of the losses before it."""
         with autocast(self.settings.precision, self.device):
             mean, sums = self.losses(self.loss_in_training, batch)
         self.optimizer.zero_grad()
@@ -165,14 +182,7 @@ class Training:
 
         self.scaler.step(self.optimizer)  # type: ignore[arg-type]
         self.scaler.update()
-        self.step += 1
-
-        # Summed on the device: reading a number would wait for it.
-        self.total, self.weight = self.total + sums[0], self.weight + sums[1]
-        if self.averaged:
-            decay = min(self.settings.ema_decay, (1 + self.step) / (10 + self.step))
-            with torch.no_grad():
-                torch._foreach_lerp_(self.averaged, self.parameters, 1 - decay)
+        return sums
 
     def losses(
         self, loss_of: Callable[[nn.Module, Loss, BatchLike], tuple[Tensor, Tensor]], batch: BatchLike | Idle
@@ -215,8 +225,23 @@ class Training:
     def on_device(self, batch: BatchLike) -> BatchLike:
         """As `moved`, for a batch with rows."""
         # A batch on the CPU stays the same object: what it has computed once, such as loops, it keeps.
-        batch = batch if self.device == "cpu" else batch.to(self.device)
+        batch = batch if self.device == "cpu" else self.sent(batch)
         return doubled(batch) if self.settings.precision == "64" else batch
+
+    def sent(self, batch: BatchLike) -> BatchLike:
+        """The batch on another device; a graph that the batch before it had, too, is there already."""
+        graph = getattr(batch, "graph", None)
+        if not isinstance(graph, Graph):
+            return batch.to(self.device)
+        if self.sent_graph is None or self.sent_graph[0] is not graph:
+            if self.sent_graph is not None and self.settings.cuda_graph:
+                raise SettingError(
+                    "--cuda-graph: each step has another graph, and a recorded one cannot; leave it out."
+                )
+            self.sent_graph = graph, graph.to(self.device)
+        others = {name: moved(value, self.device) for name, value in vars(batch).items() if name != "graph"}
+        sent: BatchLike = unchecked(batch, graph=self.sent_graph[1], **others)
+        return sent
 
     def end_epoch(self, train_loss: float, val_loss: float | None, seconds: float) -> None:
         """Adds the epoch to the history, keeps the best weights, and writes the checkpoint."""
@@ -367,10 +392,10 @@ class Training:
 
 def doubled(record: Doubled) -> Doubled:
     """A copy of a batch in double precision, the records in it included."""
-    moved: dict[str, object] = cached(record)  # which holds indices of nodes and edges
+    changed: dict[str, object] = cached(record)  # which holds indices of nodes and edges
     for name, value in vars(record).items():
         if isinstance(value, Tensor) and value.is_floating_point():
-            moved[name] = value.double()
+            changed[name] = value.double()
         elif isinstance(value, Record):
-            moved[name] = doubled(value)
-    return unchecked(record, **moved)
+            changed[name] = doubled(value)
+    return unchecked(record, **changed)
