@@ -12,9 +12,9 @@ benchmarks/results/gpu.json (every single time) and gpu.md (the tables). Without
 status is 2.
 
 A machine without network: nothing is installed or downloaded. Needed are Python 3.11 or later, torch, triton and numpy,
-and a C compiler for torch.compile and triton; torch_geometric is a peer where it is installed, and its rows say so
-where it is not. What else is missing is pure Python; bring it in a folder beside the sources, filled where there is a
-network:
+and a C compiler for torch.compile and triton. torch_geometric and turbo-gnn (whose wheels are for older torch: build it
+from source) are peers where they are installed, and their rows say so where they are not. What else is missing is pure
+Python; bring it in a folder beside the sources, filled where there is a network:
 
     pip install --target .gpu-deps --no-deps jaxtyping wadler_lindig beartype pytest pytest-xdist execnet pluggy \
         iniconfig packaging pygments hypothesis sortedcontainers

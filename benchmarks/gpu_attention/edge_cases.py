@@ -13,12 +13,12 @@ from torch import Tensor, nn
 
 from edgewise import Edges, Entmax15, GATv2, Hardmax, ScaledDot, Softmax, Sparsemax, attend
 from gpu_attention import exact, floors
-from gpu_attention.case import OURS, PLAIN, PYG, PYG_COMPILED, SDPA, Case, Run
+from gpu_attention.case import OURS, PLAIN, PYG, PYG_COMPILED, SDPA, TURBO, Case, Run
 from gpu_attention.graphs import ATOMS, Graph, named
 from gpu_attention.options import Options
 
-DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
-TOLERANCES = {"bf16": 2e-2, "fp32": 2e-4}
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+TOLERANCES = {"bf16": 2e-2, "fp16": 3e-3, "fp32": 2e-4}
 """How far ours may lie from what is right, as a part of the largest value of each output and gradient."""
 NORMALIZERS = {"softmax": Softmax(), "hardmax": Hardmax(), "sparsemax": Sparsemax(), "entmax": Entmax15()}
 
@@ -36,7 +36,7 @@ class Kind:
     score: str
     """dot or gatv2."""
     dtype: str
-    """Of what is stored: bf16 or fp32."""
+    """Of what is stored: bf16, fp16 or fp32."""
     carries: str = ""
     """What the edges have besides: a bias, features, or nothing."""
     normalize: str = "softmax"
@@ -57,6 +57,7 @@ def case_of(kind: Kind, peers: tuple[str, ...], device: str, options: Options) -
         OURS: lambda: lambda: attention(leaves, graph.edges, options.ours),
         PLAIN: lambda: lambda: attention(leaves, graph.edges, "gather"),
         PYG: lambda: _pyg(kind, graph, leaves),
+        TURBO: lambda: _turbo(kind, graph, leaves),
         PYG_COMPILED: lambda: torch.compile(_pyg(kind, graph, leaves), dynamic=False),
         SDPA: lambda: _sdpa(kind, graph, leaves),
     }
@@ -94,6 +95,12 @@ def _pyg(kind: Kind, graph: Graph, leaves: dict[str, Tensor]) -> Run:
     from gpu_attention import pyg
 
     return pyg.run_of(kind.score, graph.senders, graph.receivers, leaves)
+
+
+def _turbo(kind: Kind, graph: Graph, leaves: dict[str, Tensor]) -> Run:
+    from gpu_attention import turbo
+
+    return turbo.run_of(kind.score, graph, leaves)
 
 
 def _sdpa(kind: Kind, graph: Graph, leaves: dict[str, Tensor]) -> Run:

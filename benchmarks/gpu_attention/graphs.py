@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
+import numpy as np
 import torch
+from cpu_attention.graphs import data_folder
 from torch import Tensor
 
 from edgewise import Edges
@@ -12,6 +14,11 @@ ATOMS = 25
 """Of each molecule."""
 CHUNK = 2**24
 """Edges that are drawn at once."""
+PLANETOID = {
+    "cora": (2_708, 10_556, "cora.npz"),
+    "pubmed": (19_717, 88_648, "pubmed_graph_labels_only.npz"),
+}
+"""Nodes, edges and the file of citation networks."""
 
 
 @dataclass(frozen=True)
@@ -66,8 +73,28 @@ def named(name: str, quick: bool, device: str) -> Graph:
         return power_law(*(2_000, 14_000) if quick else (169_343, 1_170_000), 0.735, device)
     if name == "b":
         return power_law(*(5_000, 100_000) if quick else (2_449_029, 123_718_280), 0.45, device)
+    if name == "reddit":
+        return power_law(*(1_000, 50_000) if quick else (232_965, 114_848_857), 0.45, device)
+    if name in PLANETOID:
+        return planetoid(name, quick, device)
     count = 40 if quick else 16_000
     return bonds(count, device) if name == "bonds" else complete(count, device)
+
+
+def planetoid(name: str, quick: bool, device: str) -> Graph:
+    """A citation network, each citation in both directions; where it is missing random edges of its size."""
+    num_nodes, num_edges, file = PLANETOID[name]
+    path = data_folder() and data_folder() / "planetoid" / file
+    if path and path.is_file() and not quick:
+        with np.load(path) as arrays:
+            ends, origin = torch.from_numpy(arrays["edge_index"]).to(device), f"read from planetoid/{file}"
+    else:
+        num_nodes, num_edges = (num_nodes // 10, num_edges // 10) if quick else (num_nodes, num_edges)
+        random = torch.Generator(device).manual_seed(0)
+        ends = torch.randint(num_nodes, (2, num_edges // 2), generator=random, device=device)
+        ends, origin = torch.cat([ends, ends.flip(0)], 1), f"seed 0: random edges of the size of {name}, both ways"
+    receivers, by_receiver = ends[1].sort(stable=True)
+    return Graph(ends[0][by_receiver], receivers, num_nodes, origin)
 
 
 def power_law(num_nodes: int, num_edges: int, exponent: float, device: str) -> Graph:

@@ -127,19 +127,25 @@ def _limits(data: Data) -> str:
 
 
 def _cases(data: Data, part: str) -> str:
-    """A table with a block of rows for each case that was measured; a line about the graph before it."""
+    """A table with a block of rows for each case that was measured; before it a line about the graph, and after it one
+    about peers that came later."""
     replays, measured = PARTS[part].replays, data.get("parts", {}).get(part, {}).get("cases", {})
     head = ["case", "", "forward, ms", "ratio", *["replayed, ms"] * replays]
     head += ["forward + backward, ms", "ratio", *["replayed, ms"] * replays]
     head += ["memory, forward / both", "of the floor, gathered", "of the floor, once", "launches", "off"]
-    rows = []
+    rows: list[list[str]] = []
+    missing: dict[str, None] = {}
     for case, entry in PARTS[part].entries.items():
         if measured and case not in measured:
             continue  # the notes say why
         for peer in entry.peers:
             row = _row(data, part, case, peer)
-            rows.append([case, peer, *(row if row else [NOT_YET] * (len(head) - 2))])
-    return "\n\n".join(filter(None, [_graph_line(data, part), _table(head, rows)]))
+            if row or not measured:
+                rows.append([case, peer, *(row if row else [NOT_YET] * (len(head) - 2))])
+            else:
+                missing[peer] = None
+    later = f"{'; '.join(missing)}: {NOT_YET}." if missing else ""
+    return "\n\n".join(filter(None, [_graph_line(data, part), _table(head, rows), later]))
 
 
 def _graph_line(data: Data, part: str) -> str:
