@@ -1,5 +1,6 @@
 """`edgewise predict` and `edgewise fingerprint`: every row keeps its place."""
 
+import argparse
 import gzip
 import json
 import shutil
@@ -9,6 +10,7 @@ import pandas as pd
 import pytest
 
 from cli_tables import read_csv, write_csv
+from edgewise.cli import predict
 
 
 @pytest.fixture
@@ -222,3 +224,18 @@ def newer(run):
 def changed(run, name, value):
     content = json.loads((run / "model.json").read_text())
     (run / "model.json").write_text(json.dumps(content | {name: value}))
+
+
+@pytest.mark.parametrize(
+    ("words", "variable", "expected"),
+    [([], None, 8), ([], "3", 3), (["--threads", "2"], "3", 2), (["--engine", "ray"], None, 1)],
+)
+def test_threads_of_a_prediction(words, variable, expected, monkeypatch):
+    monkeypatch.setattr("edgewise.learn.training.settings.available_cores", lambda: 16)
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    if variable is not None:
+        monkeypatch.setenv("OMP_NUM_THREADS", variable)
+    parser = argparse.ArgumentParser()
+    predict.add_arguments(parser)
+    arguments = parser.parse_args(["run", "new.csv", "-o", "out.csv", *words])
+    assert predict.request_of(arguments).threads == expected
