@@ -1,7 +1,7 @@
 """Batches as `edgewise.capture` takes them: the tensors that it copies for each step of a recorded training."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeAlias, TypeVar
 
 from edgewise.errors import SettingError, UnsupportedError
 from edgewise.graph import Graph, StoredGraph
@@ -9,7 +9,7 @@ from edgewise.graph.record import Record
 from edgewise.learn.training.settings import TrainSettings
 
 Result = TypeVar("Result")
-Parts = Any
+Parts: TypeAlias = object
 """A tensor or a graph; None; or the type of a record and its fields by name, which are parts again."""
 
 
@@ -20,12 +20,12 @@ def parts_of(batch: object) -> Parts:
     return type(batch), {name: parts_of(value) for name, value in vars(batch).items() if not name.startswith("_")}
 
 
-def batch_of(parts: Parts) -> Any:
+def batch_of(parts: Parts) -> object:
     """The batch of its parts; it was checked before."""
     if not isinstance(parts, tuple):
         return parts
     kind, fields = parts
-    batch = object.__new__(kind)
+    batch: object = object.__new__(kind)
     for name, value in fields.items():
         object.__setattr__(batch, name, batch_of(value))
     return batch

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -33,7 +33,7 @@ from edgewise.learn.training.loader import BatchLike, Idle, Loader, seed_of
 from edgewise.learn.training.log import MetricsLog
 from edgewise.learn.training.loss import Loss, loss_of
 from edgewise.learn.training.optimizer import Adam
-from edgewise.learn.training.replay import batch_of, replayed
+from edgewise.learn.training.replay import Parts, batch_of, replayed
 from edgewise.learn.training.settings import TrainSettings
 from edgewise.learn.training.weights import check_weights
 from edgewise.neighborhood.index import cached, moved, unchecked
@@ -86,7 +86,7 @@ class Training:
         # A function is compiled, not the model, whose tensors would get other names.
         self.loss_in_training = torch.compile(loss_of, dynamic=True) if settings.compile else loss_of
         self.optimizer = Adam(model, settings)
-        self.replay = capture(lambda parts: self.computed(batch_of(parts))) if settings.cuda_graph else None
+        self.replay = capture(self.computed_from) if settings.cuda_graph else None
         self.sent_graph: tuple[Graph, Graph] | None = None
         self.parameters: list[Tensor] = list(model.parameters())
         self.averaged = [p.detach().clone() for p in self.parameters] if settings.ema_decay else []
@@ -183,6 +183,10 @@ class Training:
         self.scaler.step(self.optimizer)  # type: ignore[arg-type]
         self.scaler.update()
         return sums
+
+    def computed_from(self, parts: Parts) -> tuple[Tensor, Tensor]:
+        """The same, from the parts of a batch."""
+        return self.computed(cast(BatchLike, batch_of(parts)))
 
     def losses(
         self, loss_of: Callable[[nn.Module, Loss, BatchLike], tuple[Tensor, Tensor]], batch: BatchLike | Idle
