@@ -35,7 +35,7 @@ class Adam:
         self.update = adam if settings.optimizer == "adam" else adamw
         self.betas = 0.9, settings.second_moment_decay
         self.is_fused = all(parameter.device.type in ("cpu", "cuda") for parameter in self.parameters)
-        # Recorded steps read it from where it lies.
+        # A recorded step reads it from the memory of a tensor.
         self.learning_rate = torch.zeros((), device=self.parameters[0].device) if settings.cuda_graph else 0.0
         self.moments = {
             parameter: (
