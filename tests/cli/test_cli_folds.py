@@ -6,6 +6,7 @@ import json
 import re
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
@@ -14,6 +15,7 @@ from edgewise.errors import DataError
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tables.split import split_folds
 from edgewise.learn.tasks.folds import summary
+from edgewise.learn.tasks.run import Run
 from edgewise.learn.training.loader import RowLoader, StepLoader
 from edgewise.learn.training.loss import TargetLoss
 
@@ -65,6 +67,80 @@ def test_finished_folds_are_kept_when_a_run_is_resumed(edgewise, data, tmp_path)
     assert "--overwrite" in edgewise(*words, "-o", tmp_path / "cv")[2]
 
 
+def test_an_earlier_cross_validation_is_replaced_as_a_whole(edgewise, data, tmp_path, monkeypatch):
+    """Folds of other settings beside new ones would be taken for theirs when the run is resumed."""
+    words = ["train", "molecules", data, *QUICK, "--no-baselines", "--ignore-columns", "g", "-o", tmp_path / "cv"]
+    assert edgewise(*words, "--num-folds", 3)[0] == 0
+    before = sorted(tmp_path.rglob("*"))
+    code, _, err = edgewise(*words, "--num-folds", 2, "--group-column", "nowhere", "--overwrite")
+    assert code == 2 and "nowhere" in err
+    assert edgewise(*words, "--num-folds", 2, "--overwrite", "--device", "cpu", "--cuda-graph")[0] == 2
+    assert sorted(tmp_path.rglob("*")) == before, "nothing is removed before the new run can start"
+
+    original = Run.finish
+
+    def stopped(run):
+        if run.prepared.settings.fold == 1:
+            raise KeyboardInterrupt
+        return original(run)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Run, "finish", stopped)
+        assert edgewise(*words, "--num-folds", 3, "--model-dim", 24, "--overwrite")[0] == 130
+    assert edgewise("train", "--resume", "-o", tmp_path / "cv")[0] == 0
+    sizes = [json.loads((tmp_path / f"cv/fold_{fold}/metrics.json").read_text())["parameters"] for fold in range(3)]
+    assert len(set(sizes)) == 1
+    assert edgewise(*words, "--num-folds", 2, "--overwrite")[0] == 0
+    assert not (tmp_path / "cv/fold_2").exists()
+    assert edgewise(*words, "--overwrite")[0] == 0
+    assert not [*(tmp_path / "cv").glob("fold_*")]
+
+
+@pytest.mark.parametrize(
+    "words", [["--device", "cpu", "--cuda-graph"], ["--device", "cpu", "--precision", "16"], ["--logger", "none-such"]]
+)
+def test_a_trained_model_stays_where_the_next_one_cannot_be_trained(edgewise, data, tmp_path, words):
+    train = ["train", "molecules", data, *QUICK, "--no-baselines", "--ignore-columns", "g"]
+    assert edgewise(*train, "-o", tmp_path / "run")[0] == 0
+    assert edgewise(*train, *words, "-o", tmp_path / "run", "--overwrite")[0] == 2
+    assert edgewise("predict", tmp_path / "run", data, "-o", tmp_path / "new.csv")[0] == 0
+    assert edgewise(*train, *words, "-o", tmp_path / "other")[0] == 2
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_column_with_the_name_of_a_prediction(edgewise, data, tmp_path):
+    """The file of test predictions has each name once, and a model whose inputs predict refuses is not trained."""
+    frame = pd.read_csv(data).assign(y_pred=1.0, row_in_data=2, fold=3, similarity=0.5)
+    frame.to_csv(data, index=False)
+    train = ["train", "molecules", data, *QUICK, "--no-baselines", "--num-folds", 2]
+    code, _, err = edgewise(*train, "-o", tmp_path / "cv")
+    assert code == 0, err
+    assert "test_predictions.csv lacks the column 'y_pred' of the data" in err
+    for folder in ("cv", "cv/fold_0"):
+        header = (tmp_path / folder / "test_predictions.csv").read_text().splitlines()[0].split(",")
+        assert len(set(header)) == len(header)
+    assert edgewise("report", tmp_path / "cv/fold_0")[0] == 0
+    for name in ("y_pred", "row_in_data", "fold", "similarity"):
+        code, _, err = edgewise(*train, "--descriptors-columns", name, "-o", tmp_path / "refused")
+        assert code == 2
+        assert f"predictions add a column '{name}' to a table; give this one another name" in err
+
+
+@pytest.mark.parametrize("weight", [1, 0])
+def test_a_target_without_a_training_value_is_named(edgewise, tmp_path, weight):
+    smiles, splits = molecules(), ["train", "test", "val", "train"] * 10
+    label = ["" if weight and split == "train" else str(row % 2) for row, split in enumerate(splits)]
+    weights = [weight if split == "train" and row % 3 else 1 for row, split in enumerate(splits)]
+    label = [text if weights[row] == 0 or splits[row] != "train" else "" for row, text in enumerate(label)]
+    table = {"smiles": smiles, "a": [row % 2 for row in range(40)], "b": label, "split": splits, "w": weights}
+    data = write_csv(tmp_path / "data.csv", table)
+    words = ["--smiles-columns", "smiles", "--target-columns", "a", "b", "--splits-column", "split", *SMALL]
+    code, _, err = edgewise("train", "molecules", data, *words, "--weight-column", "w", "-o", tmp_path / "run")
+    assert code == 2
+    assert "column 'b': no training row" in err and "leave the target out" in err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("kind", ["group", "scaffold"])
 def test_groups_and_scaffolds_stay_whole(kind):
     rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCCC1", "C1CC1", "c1ccoc1", "c1ccsc1", "C1CCOCC1"]
@@ -103,6 +179,11 @@ def test_what_is_refused(edgewise, data, tmp_path, words, message):
     code, _, err = edgewise("train", "molecules", data, *QUICK, *words, "-o", tmp_path / "run")
     assert code == 2
     assert message in err
+
+
+def test_a_score_that_the_first_fold_lacks_is_counted_in_the_others():
+    folds = [{"y": {"num_rows": 0}}, {"y": {"num_rows": 3, "rmse": 2.0}}, {"y": {"num_rows": 4, "rmse": 4.0}}]
+    assert summary(folds)["y"]["rmse"] == {"mean": 3.0, "std": pytest.approx(2**0.5), "folds": 2}
 
 
 def test_one_fold_has_no_spread_and_missing_scores_are_left_out():

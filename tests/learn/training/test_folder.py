@@ -86,6 +86,37 @@ def test_begin_removes_the_files_of_a_run_and_nothing_else(tmp_path):
     assert sorted(path.name for path in tmp_path.iterdir()) == [".edgewise-run.json", "demo.csv"]
 
 
+@pytest.mark.parametrize(("repeats", "names"), [(1, ["fold_0", "fold_1"]), (2, ["repeat_0/fold_1", "repeat_1/fold_0"])])
+def test_begin_removes_the_folds_of_a_cross_validation_and_no_other_run(tmp_path, repeats, names):
+    top = begun(tmp_path / "cv")
+    top.write_config({"num-folds": 2, "num-repeats": repeats})
+    for name in (*names, "fold_2", "elsewhere"):
+        finished(top.path / name)
+    (top.path / names[0] / "notes.txt").write_text("mine")
+    top.begin()
+    left = sorted(path.relative_to(top.path).as_posix() for path in top.path.rglob("*.*") if path.is_file())
+    whole = [
+        f"{run}/{file}"
+        for run in ("elsewhere", "fold_2")
+        for file in sorted(path.name for path in finished(tmp_path / run).path.iterdir())
+    ]
+    assert left == sorted([".edgewise-run.json", f"{names[0]}/.edgewise-run.json", f"{names[0]}/notes.txt", *whole])
+    assert not (top.path / names[1]).exists()
+
+
+def test_folds_behind_links_and_in_use_are_not_removed(tmp_path):
+    top = begun(tmp_path / "cv")
+    top.write_config({"num-folds": 2})
+    elsewhere = finished(tmp_path / "elsewhere")
+    (top.path / "fold_0").symlink_to(elsewhere.path)
+    used = finished(top.path / "fold_1")
+    with used.locked(), pytest.raises(RunFolderError, match=r"fold_1 is in use"):
+        top.begin()
+    assert top.is_started and used.is_finished
+    top.begin()
+    assert elsewhere.is_finished and not used.path.exists()
+
+
 def test_config_survives_awkward_words(tmp_path):
     folder = RunFolder(tmp_path)
     settings = {
@@ -122,9 +153,9 @@ def test_damaged_files_are_named(tmp_path):
 
 
 def test_a_cross_validation_says_which_runs_it_holds(tmp_path):
-    begun(tmp_path / "cv")
-    finished(tmp_path / "cv/fold_0")
-    finished(tmp_path / "cv/fold_1")
+    begun(tmp_path / "cv").write_config({"num-folds": 2})
+    for name in ("fold_0", "fold_1", "fold_2"):  # the last is a run of its own
+        finished(tmp_path / "cv" / name)
     with pytest.raises(RunFolderError, match="unfinished run"):
         RunFolder.finished(tmp_path / "cv")
     (tmp_path / "cv/metrics.json").write_text("{}")

@@ -14,12 +14,12 @@ from edgewise.learn.files import JsonObject
 from edgewise.learn.tasks.config import check_config, input_files, job_to_config
 from edgewise.learn.tasks.content import check_content
 from edgewise.learn.tasks.parts import train_folds
-from edgewise.learn.tasks.run import Run
+from edgewise.learn.tasks.run import Run, read
 from edgewise.learn.tasks.scores import ScoreTable
 from edgewise.learn.tasks.table_settings import TableRunSettings
 from edgewise.learn.tasks.task import Task
 from edgewise.learn.training.baseline import labels_of
-from edgewise.learn.training.folder import RunFolder
+from edgewise.learn.training.folder import RunFolder, fold_name
 from edgewise.learn.training.metrics import HEADLINES
 
 Scores = Mapping[str, JsonObject]
@@ -42,7 +42,7 @@ class CrossValidation:
         settings, runs = self.settings, []
         for repeat in range(settings.num_repeats):
             for fold in range(settings.num_folds or 0):
-                name = f"fold_{fold}" if settings.num_repeats == 1 else f"repeat_{repeat}/fold_{fold}"
+                name = fold_name(fold, repeat, settings.num_repeats)
                 fold_settings = replace(settings, fold=fold, data_seed=settings.data_seed + repeat)
                 runs.append((fold_settings, RunFolder(self.folder.path / name)))
         return runs
@@ -75,15 +75,18 @@ class CrossValidation:
             for settings, folder in self.runs():
                 if folder.is_finished:
                     check_content(folder, input_files(settings))
+        prepared = None
         if not (resume and self.folder.is_started):
             with self.folder.claimed(overwrite=overwrite):
+                prepared = read(self.task, self.runs()[0][0])  # before an earlier run is removed
                 self.folder.begin()
                 self.folder.write_config(config)
         left = [(settings, folder) for settings, folder in self.runs() if not (resume and folder.is_finished)]
         if workers is not None:
             train_folds(workers, self.task, left, overwrite=overwrite, resume=resume)
         for settings, folder in left if workers is None else ():
-            run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume and folder.is_started)
+            run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume, prepared=prepared)
+            prepared = None
             show(run)
             run.finish()
         names = {folder.path.relative_to(self.folder.path).as_posix(): folder for _, folder in self.runs()}
@@ -112,16 +115,21 @@ def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[
             yield from csv.reader(file)
 
     header = next(lines(next(iter(folds.values()))))
-    rows = ([name, *row] for name, folder in folds.items() for row in itertools.islice(lines(folder), 1, None))
-    return ["fold", *header], rows
+    kept = [place for place, name in enumerate(header) if name != "fold"]  # a column of the data that has no role
+    rows = (
+        [name, *(row[place] for place in kept)]
+        for name, folder in folds.items()
+        for row in itertools.islice(lines(folder), 1, None)
+    )
+    return ["fold", *(header[place] for place in kept)], rows
 
 
 def summary(folds: Sequence[Scores]) -> dict[str, JsonObject]:
     """Mean, standard deviation (of a sample) and number of folds of each score of each target; None without values."""
     by_target: dict[str, JsonObject] = {}
-    for target, scores in folds[0].items():
+    for target in folds[0]:
         by_target[target] = {}
-        for name in scores:
+        for name in dict.fromkeys(name for fold in folds for name in fold[target]):
             values = [fold[target][name] for fold in folds if fold[target].get(name) is not None]
             spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
             by_target[target][name] = (

@@ -36,7 +36,7 @@ def train_folds(
         EdgewiseError: A run failed, or workers were lost too often.
     """
     for _, folder in folds:
-        folder.check(overwrite=overwrite, resume=resume and folder.is_started)
+        folder.check(overwrite=overwrite, resume=resume)
         if overwrite:  # here, as a worker that comes after a lost one finds its run
             with folder.locked():
                 folder.begin()
@@ -49,7 +49,7 @@ def _fold(item: tuple[str, RunSettings, Path]) -> None:
     if folder.is_finished:  # the worker was lost just then
         return
     with table_format(settings.table), monitored(None):
-        Run.prepare(task(name), settings, folder, resume=folder.is_started).finish()
+        Run.prepare(task(name), settings, folder, resume=True).finish()
 
 
 def train_members(workers: Workers, run: Run) -> Run:

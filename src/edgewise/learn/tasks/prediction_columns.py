@@ -1,20 +1,27 @@
 """Predictions as columns of a table: their names, their cells, and a file of both."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from edgewise.errors import DataError
 from edgewise.explain.numbers import NUM_DIGITS, num_digits
-from edgewise.learn.fitted_table import FittedTable
+from edgewise.learn.files import release_memory
+from edgewise.learn.fitted_table import ComparesRows, FittedTable
 from edgewise.learn.outputs import Prediction
+from edgewise.learn.progress import note
 from edgewise.learn.tables.cell import to_text_arrow
 from edgewise.learn.tables.labels import Label
+from edgewise.learn.tables.read import Cells
 from edgewise.learn.training.folder import csv_text
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+
+ROW_CHUNK = 2**13
+"""Rows whose cells are in memory at the same time."""
 
 
 class LongNumber(float):
@@ -70,6 +77,43 @@ def prediction_columns(
             for number, label in enumerate(trained.classes[name]):
                 columns[f"{name}_prob_{label}_{ending}"] = values[:, number]
     return columns
+
+
+def check_names(untrained: FittedTable, source: str, *, has_folds: bool) -> None:
+    """Raise DataError where a column that the model reads or learns has the name of one that predictions add."""
+    columns, none, empty = untrained.columns, np.zeros(0), []
+    for name in columns.target_columns:
+        classes = untrained.classes.get(name)
+        probabilities = None if classes is None else np.zeros((0, len(classes)))
+        empty.append(Prediction(none, none, none, none, probabilities, ensemble_std=none))
+    added = {"row_in_data", *prediction_columns(untrained, empty)} | ({"fold"} if has_folds else set())
+    if isinstance(untrained.encoder, ComparesRows):
+        added |= {"similarity"}
+        added |= {"new", *(f"similarity_{name}" for name in columns.inputs)} if len(columns.inputs) > 1 else set()
+    if taken := [name for name in (*columns.target_columns, *columns.inputs) if name in added]:
+        raise DataError(f"{source}: predictions add a column {taken[0]!r} to a table; give this one another name.")
+
+
+def rows_with(
+    cells: Cells, rows: np.ndarray, added: Mapping[str, np.ndarray | Sequence[object]]
+) -> tuple[list[str], Iterator[list[object]]]:
+    """The header of a file of some rows of a table and the columns that predictions add, and its lines.
+
+    A column of the table that has the name of an added one is left out, and a note says so.
+    """
+    names = [name for name in cells.frame.columns if name not in added and name != "row_in_data"]
+    for name in (name for name in cells.frame.columns if name not in names):
+        note(f"test_predictions.csv lacks the column {name!r} of the data: one of the predictions has this name.")
+
+    def lines() -> Iterator[list[object]]:
+        for start in range(0, len(rows), ROW_CHUNK):
+            chunk = slice(start, start + ROW_CHUNK)
+            read = [to_text_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in names]
+            columns = [rows[chunk], *read, *(values[chunk] for values in added.values())]
+            yield from ([format_cell(value) for value in row] for row in zip(*columns, strict=True))
+            release_memory(cells.mapped)
+
+    return ["row_in_data", *names, *added], lines()
 
 
 def format_cell(value: object) -> object:

@@ -57,8 +57,18 @@ class Run:
         overwrite: bool = False,
         resume: bool = False,
         group: WorkerGroup = ALONE,
+        prepared: Prepared | None = None,
     ) -> Self:
         """Reads the data and begins the folder: nothing is written before the data is known to be good.
+
+        Args:
+            task: What kind of model.
+            settings: The settings of the run.
+            folder: Where the results go.
+            overwrite: An earlier run in the folder may be replaced.
+            resume: Checkpoints in the folder are continued, if there are any.
+            group: The processes that train together.
+            prepared: What `read` gave for the task and the settings; None reads it.
 
         Raises:
             RunFolderError: The folder is taken, or holds a run with other settings or other data.
@@ -71,11 +81,7 @@ class Run:
             with group.together():
                 if group.leads:
                     claim.enter_context(folder.claimed(overwrite=overwrite, resume=resume))
-                check_logger(settings.train.logger)
-                check_files_differ(settings.data)
-                with stage(f"reading {', '.join(map(str, settings.data))}"), collected_remarks() as remarks:
-                    prepared = task.prepare(settings)
-                prepared = replace(prepared, decisions=(*prepared.decisions, *remarks))
+                prepared = prepared or read(task, settings, group)
                 if not group.is_alone and (remedy := task.whole_graph(prepared)) is not None:
                     raise SettingError(
                         f"{group.size} processes cannot split this training: models of {task.noun} compute the whole "
@@ -112,6 +118,23 @@ class Run:
             prepared.fitted.save(folder)
             folder.write_json("metrics.json", metrics)
             return metrics
+
+
+def read(task: Task, settings: RunSettings, group: WorkerGroup = ALONE) -> Prepared:
+    """What a run is trained from.
+
+    Raises:
+        DataError: The data cannot be used.
+        SettingError: This machine cannot train with the settings.
+    """
+    from edgewise.learn.training.fit import usable_device
+
+    check_logger(settings.train.logger)
+    usable_device(settings.train, group)
+    check_files_differ(settings.data)
+    with stage(f"reading {', '.join(map(str, settings.data))}"), collected_remarks() as remarks:
+        prepared = task.prepare(settings)
+    return replace(prepared, decisions=(*prepared.decisions, *remarks))
 
 
 def fit(

@@ -1,6 +1,6 @@
 """A task over the rows of a table: rows → split → ensemble → intervals → scores, beside baselines."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Generic, TypeVar
@@ -10,13 +10,12 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.files import JsonObject, release_memory
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable, T, load_table
 from edgewise.learn.intervals import Intervals
 from edgewise.learn.outputs import Targets
 from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
-from edgewise.learn.tables.cell import to_text_arrow
 from edgewise.learn.tables.magnitude import require_comparable
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tables.split import Splits, evenly_spaced, groups_of, split_folds, split_rows, with_left_out
@@ -24,7 +23,7 @@ from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.chunks import note_empty_intervals, predict_rows, predictions, read_rows
 from edgewise.learn.tasks.companions import add_companion, learn_from_validation
 from edgewise.learn.tasks.config import TaskSettings
-from edgewise.learn.tasks.prediction_columns import format_cell, prediction_columns
+from edgewise.learn.tasks.prediction_columns import check_names, prediction_columns, rows_with
 from edgewise.learn.tasks.report.evaluation import MAX_ROWS, evaluated_targets
 from edgewise.learn.tasks.report.leakage import SplitContents
 from edgewise.learn.tasks.table_notes import described, warnings_of
@@ -32,6 +31,7 @@ from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_
 from edgewise.learn.tasks.table_settings import TableRunSettings, check_task_type
 from edgewise.learn.tasks.targets import (
     balanced,
+    check_targets,
     check_weights,
     named,
     num_classes,
@@ -67,7 +67,7 @@ MAX_SCORED = 2**18
 MAX_FITTED = 2**16
 """Training rows that a forest or models of words are fitted to; evenly chosen where there are more."""
 ROW_CHUNK = 2**13
-"""Rows whose cells, or features for baselines, are in memory at the same time."""
+"""Rows whose features for baselines are in memory at the same time."""
 
 
 def rows_to_score(prepared: Prepared, rows: np.ndarray) -> np.ndarray:
@@ -219,7 +219,9 @@ class TableTask(Generic[Job, Dataset, T]):
         )
         if not len(splits.train):
             raise DataError(f"{data.rows.source}: no row is left for training.")
-        return self.after_split(requested, self.prepared(settings, data, splits))
+        prepared = self.prepared(settings, data, splits)
+        check_names(prepared.fitted, data.rows.source, has_folds=settings.fold is not None)
+        return self.after_split(requested, prepared)
 
     def prepared(self, settings: Job, data: Dataset, splits: Splits) -> Prepared[Job, Dataset, Splits, FittedTable[T]]:
         """The same of a data set that is read and split."""
@@ -232,6 +234,7 @@ class TableTask(Generic[Job, Dataset, T]):
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
         check_weights(data.rows, learned.train, "training", "learn from")
+        check_targets(data.rows, learned.train)
         settings = self.resolved(with_companions_of_values(settings), data, learned)
         check_task_type(self.settings, settings, settings.columns.task_type)
         fitted = self.untrained(settings, data, learned)
@@ -404,19 +407,9 @@ class TableTask(Generic[Job, Dataset, T]):
         if predictions is None:
             predictions = fitted.predict_rows(data, rows, similarities=similarities)
         added: dict[str, np.ndarray | Sequence[object]] = dict(prediction_columns(fitted, predictions))
-        cells = data.rows.cells
         for name, values in fitted.more_columns(data, rows, similarities).items():
             added[name] = values[rows] if isinstance(values, np.ndarray) else [values[row] for row in rows.tolist()]
-
-        def lines() -> Iterator[list[object]]:
-            for start in range(0, len(rows), ROW_CHUNK):
-                chunk = slice(start, start + ROW_CHUNK)
-                read = [to_text_arrow(cells.frame[name].iloc[rows[chunk]]).to_pylist() for name in cells.frame.columns]
-                columns = [rows[chunk], *read, *(values[chunk] for values in added.values())]
-                yield from ([format_cell(value) for value in row] for row in zip(*columns, strict=True))
-                release_memory(cells.mapped)
-
-        folder.write_table("test_predictions.csv", ["row_in_data", *cells.frame.columns, *added], lines())
+        folder.write_table("test_predictions.csv", *rows_with(data.rows.cells, rows, added))
 
     def describe(self, prepared: Prepared, folder: RunFolder) -> list[str]:
         """The rows and their splits, and what should be known of them, in lines."""

@@ -101,6 +101,19 @@ def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> Non
         )
 
 
+def check_targets(table: Rows, rows: np.ndarray) -> None:
+    """Raise DataError where a target has no value in the rows to learn from, or only in rows whose weight is zero."""
+    has_weight = table.weights[rows].astype(np.float32) > 0
+    for name, values in zip(table.columns.target_columns, table.targets[rows].T, strict=True):
+        is_known = ~np.isnan(values)
+        if not (is_known & has_weight).any():
+            which = "weighs something and " if is_known.any() else ""
+            raise DataError(
+                f"{table.source}: column {name!r}: no training row {which}has a value: there is nothing to learn; "
+                "leave the target out."
+            )
+
+
 def in_one_step(settings: Job, data: Data, splits: Splits) -> Job:
     """The settings with a batch size: a step sees all training rows, unless another size is given."""
     train = settings.train

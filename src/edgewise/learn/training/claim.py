@@ -1,6 +1,7 @@
 """Protection of folders: paths that are never a run folder, the lock of the writer, the list of a run's files."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -160,6 +161,22 @@ def remove_outputs(path: Path, names: Collection[str]) -> None:
     for folder in sorted({parent for name in names for parent in Path(name).parents if parent.parts}, reverse=True):
         with contextlib.suppress(OSError):
             (path / folder).rmdir()
+
+
+def is_inside(path: Path, top: Path) -> bool:
+    """Whether a run of ours is in a folder below another one, without links on the way."""
+    parents = itertools.takewhile(lambda folder: folder != top, (path, *path.parents))
+    return (path / MARKER).is_file() and not any(folder.is_symlink() for folder in parents)
+
+
+def remove_folder(path: Path, top: Path) -> None:
+    """Removes a folder that holds nothing but the list of a run's files, and those between it and `top` that are
+    empty."""
+    if [entry.name for entry in path.iterdir()] == [MARKER]:
+        (path / MARKER).unlink()
+    for folder in itertools.takewhile(lambda folder: folder != top, (path, *path.parents)):
+        with contextlib.suppress(OSError):
+            folder.rmdir()
 
 
 def refuse_file(path: Path) -> None:

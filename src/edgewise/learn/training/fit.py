@@ -74,11 +74,7 @@ def fit(
         EdgewiseError: The loss became infinite or NaN.
         KeyboardInterrupt: Ctrl-C; the checkpoints are whole.
     """
-    device = pick_device(settings.device)
-    if settings.precision == "16" and device == "cpu":
-        raise SettingError("--precision 16 needs a GPU; use --precision bf16 or 32 with --device cpu.")
-    check_group(group, settings, device)
-    check_replay(settings, device, group.size)
+    device = usable_device(settings, group)
     saved = latest(folder, keeps_best=settings.keeps_best) if resume and folder is not None else None
     saved = group.share(saved)
     if saved is not None and saved.is_finished:
@@ -135,6 +131,16 @@ def fit(
         (folder / PREVIOUS).unlink(missing_ok=True)
 
     return FitResult(training.history, training.best_epoch)
+
+
+def usable_device(settings: TrainSettings, group: WorkerGroup = ALONE) -> str:
+    """The device of a training; raises SettingError where this machine cannot train with these settings."""
+    device = pick_device(settings.device)
+    if settings.precision == "16" and device == "cpu":
+        raise SettingError("--precision 16 needs a GPU; use --precision bf16 or 32 with --device cpu.")
+    check_group(group, settings, device)
+    check_replay(settings, device, group.size)
+    return device
 
 
 def check_group(group: WorkerGroup, settings: TrainSettings, device: str) -> None:

@@ -137,14 +137,23 @@ class RunFolder:
         return owned
 
     def begin(self) -> None:
-        """Makes the folder and removes the files of an earlier run, and only those."""
+        """Makes the folder and removes the files of an earlier run, and only those; of a cross-validation its folds,
+        too."""
         self.path.mkdir(parents=True, exist_ok=True)
         owned = self._owned() or frozenset()
+        folds = self._folds()
+        for fold in folds:
+            fold.check(overwrite=True)
         claim.write_marker(self.path, owned)
         outputs = {name for name in owned if claim.is_output(name)}
         # The marks of a finished run go first: what is left after an interruption must not look finished.
         first = [name for name in ("metrics.json", "model.json") if name in outputs]
-        claim.remove_outputs(self.path, [*first, *sorted(outputs - set(first))])
+        claim.remove_outputs(self.path, first)
+        for fold in folds:
+            with fold.locked():
+                fold.begin()
+            claim.remove_folder(fold.path, self.path)
+        claim.remove_outputs(self.path, sorted(outputs - set(first)))
         claim.write_marker(self.path, owned - outputs)
 
     def write(self, name: str, content: bytes) -> None:
@@ -300,11 +309,20 @@ class RunFolder:
 
     def folds(self) -> list[Path]:
         """The finished runs of a cross-validation, whose folder holds runs instead of a model."""
-        return sorted(
-            model_file.parent
-            for form in ("fold_*", "repeat_*/fold_*")
-            for model_file in self.path.glob(f"{form}/model.json")
-        )
+        return [fold.path for fold in self._folds() if (fold.path / "model.json").is_file()]
+
+    def _folds(self) -> list["RunFolder"]:
+        """The runs of a cross-validation that were started; none where the folder holds another run."""
+        try:
+            config = self.read_config() if self.is_started else {}
+        except RunFolderError:  # damaged
+            config = {}
+        num_folds, num_repeats = config.get("num-folds"), config.get("num-repeats", 1)
+        if "fold" in config or not isinstance(num_folds, int) or not isinstance(num_repeats, int):
+            return []
+        names = [fold_name(fold, repeat, num_repeats) for repeat in range(num_repeats) for fold in range(num_folds)]
+        folders = [RunFolder(self.path / name) for name in names]
+        return [folder for folder in folders if claim.is_inside(folder.path, self.path)]
 
     @classmethod
     def finished(cls, path: str | os.PathLike[str]) -> Self:
@@ -331,6 +349,11 @@ class RunFolder:
         runs = sorted(model_file.parent for model_file in folder.path.glob("*/model.json"))
         shown = f"; it holds {claim.shown({str(run) for run in runs})}: name one" if runs else ""
         raise RunFolderError(f"{path} is not a run folder: model.json or model.safetensors is missing{shown}.")
+
+
+def fold_name(fold: int, repeat: int, num_repeats: int) -> str:
+    """Where the run of a fold is in the folder of a cross-validation."""
+    return f"fold_{fold}" if num_repeats == 1 else f"repeat_{repeat}/fold_{fold}"
 
 
 @contextlib.contextmanager
