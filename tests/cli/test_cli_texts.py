@@ -118,6 +118,13 @@ def test_it_starts_from_what_a_masked_run_has_learned(table, learn, edgewise, tm
     ]:
         assert message in edgewise("train", table, *COLUMNS, "--pretrained", masked, *words, "-o", tmp_path / "b")[2]
 
+    (tmp_path / "run/metrics.json").unlink()
+    words = ["train", table, "--text-columns", "text", "--task-type", "masked", *sizes, "--seed", 1, "-o", masked]
+    assert edgewise(*words, "--overwrite")[0] == 0
+    code, _, err = edgewise("train", "--resume", "-o", tmp_path / "run")
+    assert code == 2, "one model of an ensemble would have learned from another one than the next"
+    assert f"started with other content in {masked}" in err
+
 
 def test_several_columns_and_an_ensemble(tmp_path, learn):
     texts, labels, _ = reviews(60)

@@ -71,12 +71,12 @@ def setting(
         metavar: What stands for the value in the help.
         flag: The spelling of the flag, where the name does not give it.
         hidden: It is set in files only, without a flag.
-        is_file: It names a file that is read, whose content a run that is continued must find again.
+        is_file: It names a file, a store or a run that is read, whose content a run that is continued must find again.
         even: Only even numbers are allowed.
         bounds: `at_least`, `above`, `at_most`, `below`.
     """
     assert bounds.keys() <= BOUNDS.keys(), bounds
-    metavar = "FILE" if is_file else metavar
+    metavar = metavar or ("FILE" if is_file else "")
     details = {"choices": choices, "aliases": aliases, "metavar": metavar, "flag": flag, "hidden": hidden}
     return dataclasses.field(
         default=default,

@@ -49,8 +49,9 @@ def _changed(before: JsonObject, files: Sequence[str], now: Sequence[str]) -> li
 
 
 def checksums(files: Sequence[str]) -> list[str]:
-    """The SHA-256 of each data file; of a store, that of the list of its files, which has theirs."""
-    paths = [Path(name) / "store.json" if Path(name).is_dir() else Path(name) for name in files]
+    """The SHA-256 of each file; of a store or a run, that of the file there that has the checksums of the others."""
+    lists = {name: [Path(name) / part for part in ("store.json", "model.json")] for name in files}
+    paths = [next((path for path in lists[name] if path.is_file()), Path(name)) for name in files]
     found = []
     for path in paths:
         with open(path, "rb") as file:

@@ -58,7 +58,7 @@ class LanguageRunSettings:
     """Another text for validation; then all of the first is for training."""
     steps: int = setting(2000, at_least=1, aliases=("max-iters", "max-steps"))
     """Training steps; ignored where epochs is given."""
-    pretrained: str | None = setting(None, metavar="RUN")
+    pretrained: str | None = setting(None, metavar="RUN", is_file=True)
     """The folder of a language model, trained or converted, that is trained further. It brings its vocabulary and its
     sizes; only dropout and a shorter context can be chosen."""
 

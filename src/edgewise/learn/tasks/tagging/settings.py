@@ -44,7 +44,7 @@ class TaggingRunSettings:
     """Tokens of the vocabulary, at most."""
     lowercase: bool = setting(False, aliases=("do-lower-case",))
     """Whether texts are lowercased."""
-    pretrained: str | None = setting(None, metavar="RUN")
+    pretrained: str | None = setting(None, metavar="RUN", is_file=True)
     """The folder of a masked language model whose vocabulary and weights training starts from."""
     split_sizes: tuple[float, ...] = setting((0.8, 0.1, 0.1), metavar="FRACTION")
     """Fractions of training, validation and test sentences of one file."""

@@ -43,7 +43,7 @@ class TextRunSettings(TableRunSettings):
     """Tokens of the vocabulary, at most."""
     lowercase: bool = setting(False, aliases=("do-lower-case",))
     """Whether texts are lowercased."""
-    pretrained: str | None = setting(None, metavar="RUN")
+    pretrained: str | None = setting(None, metavar="RUN", is_file=True)
     """The folder of a masked language model whose vocabulary and weights training starts from."""
     companions: tuple[str, ...] | None = setting(None, choices=("none", WORD_COUNTS, *COMPANIONS.added))
     """What predicts beside the network, with the weight that predicts the validation rows best: word-counts (default),
