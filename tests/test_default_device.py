@@ -57,6 +57,20 @@ def elsewhere():
     torch.set_default_device(None)
 
 
+def test_estimators_compute_in_float32_whatever_the_default_is(tmp_path):
+    smiles, lengths = ["C" * number for number in range(1, 9)], [float(number) for number in range(8)]
+    torch.set_default_dtype(torch.float64)
+    try:
+        with torch.no_grad():
+            fitted = MoleculeRegressor(model_dim=8, num_heads=2, epochs=1).fit(smiles, lengths)
+        fitted.save(tmp_path / "run")
+        loaded = MoleculeRegressor.load(tmp_path / "run")
+        assert torch.get_default_dtype() == torch.float64
+    finally:
+        torch.set_default_dtype(torch.float32)
+    np.testing.assert_array_equal(loaded.predict(smiles), fitted.predict(smiles))
+
+
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("backend", ["auto", "gather", "numba"])
 @pytest.mark.parametrize("name", NEIGHBORHOODS)

@@ -181,6 +181,10 @@ def test_the_parameters_of_a_run_of_the_command_line(tmp_path):
         ([0.5, 1.0], "0.5, a number with a fraction"),
         (["a", "a"], "y holds 1 class"),
         ([["a", "b"], ["b", "a"]], "y has 2 axes"),
+        ([b"hi", b"lo"], r"y holds b'hi' \(bytes\); expected texts, numbers or truth values"),
+        (np.array([b"hi", b"lo"]), r"y holds b'hi' \(bytes\)"),
+        (np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"), r"\(date\); expected texts"),
+        ([1 + 2j, 3.0], r"\(complex\); expected texts"),
     ],
 )
 def test_labels_that_are_refused(labels, message):

@@ -290,6 +290,16 @@ def test_each_member_leaves_out_other_groups(kind):
     assert [own.tolist() for own in many[num_folds:]] == [own.tolist() for own in many[: 12 - num_folds]]
 
 
+def test_no_member_leaves_out_groups_that_weigh_nothing():
+    groups = [f"g{number}" for number in np.repeat(np.arange(10), 4)]
+    weights = np.where(np.repeat(np.arange(10), 4) % 2, 1.0, 0.0)
+    table = replace(rows_of(["C"] * 40, np.arange(40), groups=groups), weights=weights)
+    splits = split_rows(table, kind="group", sizes=(0.8, 0.2, 0))
+    left_out = with_left_out(table, splits, 8, 0).left_out
+    assert left_out
+    assert all(weights[rows].any() for rows in left_out)
+
+
 def test_what_shares_validation_rows():
     random = split_rows(TABLE)
     assert with_left_out(TABLE, random, 5, 0) is random

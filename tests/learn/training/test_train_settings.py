@@ -58,6 +58,13 @@ def test_learning_rate_rises_straight_and_falls_along_a_cosine():
     assert rates[10:] == sorted(rates[10:], reverse=True)
 
 
+@pytest.mark.parametrize("final", [2e-6, 1.0])
+def test_the_learning_rate_never_rises_after_the_warmup(final):
+    """A rate below the last one of the recipe, as on a graph, whose recipe keeps 0.01, stays what it is."""
+    settings = TrainSettings(learning_rate=1e-6, final_learning_rate=final, warmup=0.0)
+    assert {settings.learning_rate_at(step, 10) for step in range(11)} == {1e-6}
+
+
 def test_a_recipe_without_warmup_starts_at_the_top():
     assert TrainSettings(learning_rate=1.0, warmup=0.0).learning_rate_at(0, 5) == 1.0
 

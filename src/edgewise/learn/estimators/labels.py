@@ -1,6 +1,7 @@
 """Targets in Python: class labels and their numbers, and the scores of predictions."""
 
 from collections.abc import Sequence
+from numbers import Integral, Real
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -65,7 +66,8 @@ def labels_of(y: object) -> np.ndarray:
     """(row): labels, none merged with another by conversion; None or NaN where there is none; of a column, its cells.
 
     Raises:
-        DataError: They have another shape, or are of several types: 1 and "1" would become one.
+        DataError: They have another shape, are neither texts nor numbers, or of several types: 1 and "1" would become
+            one.
     """
     refuse_single_text("y", y)
     array = plain_array(y)
@@ -77,10 +79,16 @@ def labels_of(y: object) -> np.ndarray:
         array = array.ravel()
     if array.ndim != 1:
         raise DataError(f"fit: y has {plural(array.ndim, 'axis', 'axes')}; expected (row) class labels.")
+    labels = array[has_label(array)].tolist()
+    if other := [label for label in labels if not isinstance(label, str | Integral | Real)][:1]:
+        raise DataError(
+            f"fit: y holds {other[0]!r:.60} ({type(other[0]).__name__}); expected texts, numbers or truth values as "
+            "class labels: a folder holds these."
+        )
     if array.dtype != object:
         return array
     first: dict[str, object] = {}
-    for label in array[has_label(array)].tolist():
+    for label in labels:
         first.setdefault("text" if isinstance(label, str) else "other" if isinstance(label, bool) else "number", label)
     if len(first) > 1:
         shown = " and ".join(f"{label!r} ({type(label).__name__})" for label in first.values())

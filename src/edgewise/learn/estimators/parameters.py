@@ -14,7 +14,7 @@ from edgewise.errors import EdgewiseError, SettingError
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphSource, GraphsSource
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.options import TableFormat
-from edgewise.learn.training.device import made_on_cpu
+from edgewise.learn.training.device import usual_tensors
 
 Owner = TypeVar("Owner")
 Arguments = ParamSpec("Arguments")
@@ -67,11 +67,14 @@ def changed_settings(estimator: object) -> dict[str, object]:
     """The settings that the changed parameters of an estimator stand for.
 
     Raises:
-        SettingError: `validation_size` is not a fraction.
+        SettingError: `validation_size` is not a fraction, or `random_state` not a whole number.
     """
     size = getattr(estimator, "validation_size", 0)
     if not isinstance(size, int | float | np.number) or not 0 <= size < 1:
         raise SettingError(f"validation_size is {size}; expected at least 0 and below 1.")
+
+    if not isinstance(seed := getattr(estimator, "random_state", 0), int | np.integer):
+        raise SettingError(f"random_state is {seed!r:.60}; expected a whole number.")
 
     changed = {name: plain(value) for name, value in changed_values(estimator).items() if name != "validation_size"}
     return {SETTING_OF.get(name, name): value for name, value in changed.items()}
@@ -125,7 +128,7 @@ def naming_parameters(
     def wrapper(estimator: Owner, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
         before, has_returned = dict(vars(estimator)), False
         try:
-            with made_on_cpu():
+            with usual_tensors():
                 result = function(estimator, *args, **kwargs)
             has_returned = True
             return result

@@ -34,7 +34,7 @@ from edgewise.learn.tasks.config import RunSettings
 from edgewise.learn.tasks.registry import explainable_of
 from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.task import Prepared, Task
-from edgewise.learn.training.device import made_on_cpu, pick_device
+from edgewise.learn.training.device import pick_device, usual_tensors
 from edgewise.learn.training.document import read_part
 from edgewise.learn.training.folder import RunFolder
 
@@ -198,7 +198,7 @@ def load(
         RunFolderError: It is damaged, or holds a model for another task.
     """
     run = RunFolder.finished(folder)
-    with made_on_cpu():
+    with usual_tensors():
         trained = adapter.task.load(run)
     check(trained)
     parameters = _read_parameters(kind, run)

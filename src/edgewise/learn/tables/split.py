@@ -204,6 +204,9 @@ def with_left_out(table: Rows, splits: Splits, num_members: int, seed: int) -> S
     drawn = np.array_split(np.random.default_rng([seed, num_folds]).permutation(sorted(members)), num_folds)
     folds = [np.sort(np.concatenate([members[str(key)] for key in keys_of_fold])) for keys_of_fold in drawn]
     folds = [splits.val, *folds] if is_whole else folds
+    folds = [fold for fold in folds if table.weights[fold].astype(np.float32).any()]  # others judge no model
+    if len(folds) < 2:
+        return splits
     return replace(splits, left_out=tuple(folds[number % len(folds)] for number in range(num_members)))
 
 

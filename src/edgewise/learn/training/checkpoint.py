@@ -24,7 +24,7 @@ class EpochRecord(TypedDict):
     """The numbers of an epoch."""
 
     epoch: int
-    """Counted from 1."""
+    """Counted from 0."""
     step: int
     """Steps since the beginning of the training."""
     learning_rate: float
@@ -41,7 +41,7 @@ class FitResult:
     history: list[EpochRecord]
     """One record an epoch, or for each validation where these come after so many steps."""
     best_epoch: int
-    """The epoch of the smallest validation loss; -1 where nothing was validated."""
+    """The epoch of the smallest validation loss, counted from 0; -1 where nothing was validated."""
 
     def length(self, unit: str) -> tuple[int, int | None]:
         """How many epochs or steps there were, and after which the validation loss was smallest, counted from 1; None

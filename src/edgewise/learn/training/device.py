@@ -21,13 +21,21 @@ def pick_device(device: str) -> str:
     return device
 
 
-def made_on_cpu() -> contextlib.AbstractContextManager[object]:
-    """In its block tensors without a device are made on the CPU, whatever `torch.set_default_device` says.
+@contextlib.contextmanager
+def usual_tensors() -> Iterator[None]:
+    """In its block tensors without a device or a type are float32 on the CPU, and gradients are computed, whatever the
+    caller has set in torch.
 
-    Data is read there; what is computed elsewhere is moved there by name.
+    Data is read on the CPU; what is computed elsewhere is moved there by name.
     """
     # torch's own context costs a little at every operation.
-    return contextlib.nullcontext() if torch.get_default_device().type == "cpu" else torch.device("cpu")
+    is_cpu, dtype = torch.get_default_device().type == "cpu", torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32)
+    try:
+        with contextlib.nullcontext() if is_cpu else torch.device("cpu"), torch.enable_grad():
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
 
 
 @contextlib.contextmanager

@@ -64,7 +64,7 @@ class TrainSettings:
     learning_rate: float = setting(2e-3, above=0, below=math.inf, aliases=("lr", "max-lr"))
     """The largest learning rate, reached at the end of the warm-up."""
     final_learning_rate: float = setting(2e-6, at_least=0, aliases=("min-lr", "final-lr"))
-    """The learning rate of the last step."""
+    """The learning rate of the last step, where `learning_rate` is not below it: rates never rise after the warm-up."""
     warmup: float = setting(0.1, at_least=0, at_most=1, aliases=("warmup-ratio",))
     """The fraction of all steps in which the learning rate rises from zero."""
     weight_decay: float = setting(5e-2, at_least=0)
@@ -148,7 +148,8 @@ class TrainSettings:
             return self.learning_rate * (step + 1) / num_warmup
         progress = min(1.0, (step - num_warmup) / max(1, num_steps - num_warmup))
         fall = 0.5 * (1 + math.cos(math.pi * progress))
-        return self.final_learning_rate + (self.learning_rate - self.final_learning_rate) * fall
+        final = min(self.final_learning_rate, self.learning_rate)
+        return final + (self.learning_rate - final) * fall
 
 
 def require(name: str, value: object, holds: bool, expected: str) -> None:

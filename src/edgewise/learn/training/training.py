@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.backends.capture import capture
-from edgewise.errors import EdgewiseError, SettingError
+from edgewise.errors import DataError, EdgewiseError, SettingError
 from edgewise.graph import Graph
 from edgewise.graph.record import Record
 from edgewise.learn.progress import Stage, stage
@@ -218,6 +218,11 @@ class Training:
                     _, sums = self.losses(loss_of, self.moved(batch))
                 total, weight = total + sums[0], weight + sums[1]
                 progress.done += 1
+        if not weight:
+            raise DataError(
+                "the validation rows weigh nothing in the loss: their weights, or those of their classes, are zero; "
+                "validate on other rows, or leave the weights out."
+            )
         return float(total / weight)
 
     def moved(self, batch: BatchLike | Idle) -> BatchLike | Idle:
@@ -251,7 +256,8 @@ class Training:
         """Adds the epoch to the history, keeps the best weights, and writes the checkpoint."""
         if not all(math.isfinite(loss) for loss in (train_loss, val_loss) if loss is not None):
             raise EdgewiseError(
-                f"the training diverged: the loss of epoch {self.epoch} is not finite; try a smaller --learning-rate."
+                f"the training diverged: the loss of epoch {self.epoch + 1} is not finite; "
+                "try a smaller --learning-rate."
             )
 
         record: EpochRecord = {
