@@ -160,3 +160,15 @@ def test_times_of_predictions_go_on(edgewise, tmp_path, times, expected):
     code, _, err = edgewise("predict", run, series, "--edges", edges, "-o", tmp_path / "next.csv")
     assert code == 0, err
     assert [row["step"] for row in read_csv(tmp_path / "next.csv")] == expected
+
+
+def test_edges_go_as_in_the_training_whatever_the_order_of_columns(chain, edgewise, tmp_path):
+    ends = {"u": ["a", "b"], "v": ["b", "c"]}
+    edges = write_csv(tmp_path / "ends.csv", ends)
+    turned = write_csv(tmp_path / "turned.csv", {name: ends[name] for name in ("v", "u")})
+    words = ["--edges", edges, "--directed", "--time-column", "step", *SMALL, "--epochs", 1]
+    assert edgewise("train", chain[0], *words, "-o", tmp_path / "run")[0] == 0
+    for name, table in (("expected", edges), ("found", turned)):
+        words = ["predict", tmp_path / "run", chain[0], "--edges", table, "-o", tmp_path / f"{name}.csv"]
+        assert edgewise(*words)[0] == 0
+    assert (tmp_path / "found.csv").read_text() == (tmp_path / "expected.csv").read_text()

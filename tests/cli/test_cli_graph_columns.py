@@ -128,3 +128,71 @@ def test_one_edge_feature_is_the_weight_of_a_convolution(task, tables, edgewise,
     assert (code, "the weight of an edge is -0.5; --model gcn reads the one feature" in err) == (2, True), err
     code, _, err = edgewise("train", task, *words(edges), *flags, *weight, "z", "-o", tmp_path / "other")
     assert (code, "--model gcn reads one number an edge, its weight" in err) == (2, True), err
+
+
+@pytest.mark.parametrize("task", ["nodes", "edges", "links", "graphs"])
+def test_nodes_have_the_names_and_edges_the_direction_of_the_training(task, edgewise, tmp_path):
+    """Names that are numbers of other rows, and ends whose columns do not say which is the sender."""
+    random = np.random.default_rng(0)
+    code = random.permutation(30)
+    nodes = {"code": code, "x": random.normal(size=30).round(3), "y": random.normal(size=30).round(3)}
+    nodes["g"] = np.arange(30) // 5
+    senders = random.integers(0, 30, 60)
+    receivers = senders // 5 * 5 + (senders + random.integers(1, 5, 60)) % 5
+    edges = {"citing": code[senders], "cited": code[receivers], "z": random.normal(size=60).round(3)}
+    graphs = write_csv(tmp_path / "graphs.csv", {"g": range(6), "t": random.normal(size=6).round(3)})
+    node_file, edge_file = write_csv(tmp_path / "nodes.csv", nodes), write_csv(tmp_path / "edges.csv", edges)
+    turned = write_csv(tmp_path / "turned.csv", {name: edges[name] for name in ("cited", "citing", "z")})
+    renamed = write_csv(tmp_path / "renamed.csv", {"cites": edges["citing"], "is_cited": edges["cited"]})
+
+    def words(edges):
+        return {"nodes": [node_file, "--edges", edges], "edges": [edges, "--nodes", node_file],
+                "links": [edges, "--nodes", node_file, "--edges", edges],
+                "graphs": [node_file, "--edges", edges, "--graphs", graphs]}[task]  # fmt: skip
+
+    columns = {"nodes": ["--target-columns", "y"], "edges": ["--target-columns", "z"], "links": [],
+               "graphs": ["--target-columns", "t", "--graph-column", "g"]}[task]  # fmt: skip
+    data = [node_file, "--edges", edge_file] if task == "links" else words(edge_file)
+    flags = ["--feature-columns", "x", "--node-column", "code", "--directed", *QUICK]
+    returned, _, err = edgewise("train", task, *data, *columns, *flags, "-o", tmp_path / "run")
+    assert returned == 0, err
+
+    def predicted(name, edges, *more):
+        returned, _, err = edgewise("predict", tmp_path / "run", *words(edges), *more, "-o", tmp_path / name)
+        assert returned == 0, err
+        columns = {"nodes": ["y_pred"], "edges": ["z_pred"], "links": ["link_prob"], "graphs": ["t_pred"]}[task]
+        return [[row[column] for column in columns] for row in read_csv(tmp_path / name)], err
+
+    expected, _ = predicted("named.csv", edge_file, "--node-column", "code")
+    found, err = predicted("found.csv", edge_file)
+    assert found == expected
+    assert "edges go" not in err
+    found, err = predicted("turned_found.csv", turned)
+    assert found == expected
+    assert "edges go" not in err
+    found, err = predicted("renamed_found.csv", renamed)
+    assert found == expected
+    assert "from column 'cites' to 'is_cited'" in err
+    assert "In the training they went from 'citing' to 'cited'" in err
+    if task in ("nodes", "links"):
+        for name, more in (("named", ["--node-column", "code"]), ("found", [])):
+            given = ["fingerprint", tmp_path / "run", node_file, "--edges", edge_file, *more]
+            assert edgewise(*given, "-o", tmp_path / f"{name}.npz")[0] == 0
+        vectors = [np.load(tmp_path / f"{name}.npz") for name in ("named", "found")]
+        assert all((vectors[0][key] == vectors[1][key]).all() for key in vectors[0].files)
+
+
+def test_a_table_without_the_names_of_the_training_is_said(tables, edgewise, tmp_path):
+    rows = read_csv(tables["nodes", "numbers"])
+    nodes = {name: [row[name] for row in rows] for name in rows[0]}
+    nodes["code"] = nodes.pop("id")
+    named = write_csv(tmp_path / "named.csv", nodes)
+    bare = write_csv(tmp_path / "bare.csv", {name: column for name, column in nodes.items() if name != "code"})
+    edges = ["--edges", tables["edges", "numbers"]]
+    flags = ["--feature-columns", "x", "--node-column", "code", "--target-columns", "y", *QUICK]
+    assert edgewise("train", "nodes", named, *edges, *flags, "-o", tmp_path / "run")[0] == 0
+    code, _, err = edgewise("predict", tmp_path / "run", bare, *edges, "-o", tmp_path / "found.csv")
+    assert code == 0, err
+    assert "lacks the column 'code', which named the nodes in the training; their names here are those of row" in err
+    code, _, err = edgewise("predict", tmp_path / "run", named, *edges, "-o", tmp_path / "again.csv")
+    assert (code, "lacks the column" in err) == (0, False), err

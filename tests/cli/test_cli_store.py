@@ -406,6 +406,22 @@ def test_columns_that_are_ignored_must_be_there_and_targets_be_named(tables, cap
     assert train(tables, "--ignore-columns", "b") == 0
 
 
+def test_a_store_whose_edges_go_the_other_way_is_refused(tables, capsys):
+    edges = pd.read_csv(tables / "edges.csv").set_axis(["u", "v"], axis=1)
+    edges.to_csv(tables / "ends.csv", index=False)
+    edges[["v", "u"]].to_csv(tables / "turned.csv", index=False)
+    for name in ("ends", "turned"):
+        assert prepare(tables, "--directed", edges=f"{name}.csv", store=name) == 0
+    assert train(tables, store="ends") == 0
+    for name, code in (("ends", 0), ("turned", 2)):
+        assert main(["predict", str(tables / "run"), str(tables / name), "-o", str(tables / f"{name}.out.csv")]) == code
+    assert "its edges go from column 'v' to 'u', in the training they went the other way; prepare the store again " \
+        "with --edge-columns u v." in error_of(capsys)  # fmt: skip
+    assert prepare(tables, "--directed", "--edge-columns", "u", "v", edges="turned.csv", store="same") == 0
+    assert main(["predict", str(tables / "run"), str(tables / "same"), "-o", str(tables / "same.out.csv")]) == 0
+    assert (tables / "same.out.csv").read_text() == (tables / "ends.out.csv").read_text()
+
+
 def test_missing_numbers_of_edges_are_left_out_on_request(tables, capsys):
     with_numbers_of_edges(tables)
     assert prepare(tables, "--edge-feature-columns", "w", "v") == 0

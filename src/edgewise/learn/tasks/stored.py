@@ -1,5 +1,6 @@
 """Runs over the store of a graph: what a model needs of it, its batches, and predictions some nodes at a time."""
 
+import shlex
 from collections.abc import Generator, Sequence
 from dataclasses import replace
 from functools import partial
@@ -133,6 +134,12 @@ def check_direction(store: GraphStore, trained: GraphSource) -> None:
         raise DataError(
             f"{store.folder}: its edges go {ways}, in the training they went "
             f"{'one way' if trained.directed else 'both ways'}; prepare the store again {remedy}."
+        )
+    ends = trained.edge_columns
+    if trained.directed and ends and source_of(store).edge_columns == ends[::-1]:
+        raise DataError(
+            f"{store.folder}: its edges go from column {ends[1]!r} to {ends[0]!r}, in the training they went the other "
+            f"way; prepare the store again with --edge-columns {shlex.join(ends)}."
         )
 
 

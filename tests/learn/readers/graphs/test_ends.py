@@ -5,7 +5,7 @@ import pytest
 from cli_tables import write_csv
 from edgewise.learn.progress import collected_remarks
 from edgewise.learn.readers.graphs.edges import read_edges
-from edgewise.learn.readers.graphs.ends import REMEDY, ends_of
+from edgewise.learn.readers.graphs.ends import REMEDY, columns_of_ends, ends_of
 from edgewise.learn.readers.graphs.names import NodeNames
 
 
@@ -62,6 +62,28 @@ def test_a_guess_by_order_alone_is_said():
         ends_of("edges.csv", ["one", "other"], (), None)
         ends_of("edges.csv", ["from", "to", "km"], (), None)
     assert said == []
+
+
+def test_a_pair_of_names_without_a_direction_goes_by_the_order_of_columns():
+    with collected_remarks() as said:
+        assert ends_of("edges.csv", ["km", "node2", "node1"], (), None) == ("node2", "node1")
+    assert said == [f"edges.csv: edges go from column 'node2' to 'node1', as their names and order say. {REMEDY}"]
+
+
+def test_ends_of_the_training_are_taken_where_they_are_there():
+    with collected_remarks() as said:
+        for columns in (["v", "u"], ["source", "target", "u", "v"]):
+            ends = columns_of_ends("edges.csv", columns, (), None, ("u", "v"), are_of_training=True)
+            assert ends == ("u", "v")
+        assert columns_of_ends("edges.csv", ["a", "b"], (), None, ("u", "v"), are_of_training=False) == ("u", "v")
+    assert said == []
+    with collected_remarks() as said:
+        ends = columns_of_ends("edges.csv", ["from", "to"], (), None, ("u", "v"), are_of_training=True)
+    assert ends == ("from", "to")
+    assert said == [
+        "edges.csv: edges go from column 'from' to 'to', as their names say. In the training they went from 'u' to "
+        "'v': name the columns alike."
+    ]
 
 
 def test_the_guess_is_said_where_others_could_be_meant(tmp_path):

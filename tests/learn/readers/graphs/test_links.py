@@ -240,8 +240,9 @@ def test_pairs_to_predict(tmp_path):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, strict=True)
     with pytest.raises(DataError, match="line 2, one: 'a' is not a node of the graph; none of the rows names two"):
         read_pairs_of_nodes(str(tmp_path / "pairs.csv"), NodeNames(["c"]))
-    with pytest.raises(DataError, match="no column 'first'"):
-        read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, ("first", "other"))
+    assert read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, ("other", "one")).senders[0] == 1
+    with pytest.warns(UserWarning, match="from column 'one' to 'other'.*the training they went from 'u' to 'v'"):
+        assert read_pairs_of_nodes(str(tmp_path / "pairs.csv"), places, ("u", "v")).senders[0] == 0
     (tmp_path / "one.csv").write_text("one\na\n")
     with pytest.raises(DataError, match="1 column names nodes, expected two"):
         read_pairs_of_nodes(str(tmp_path / "one.csv"), places)

@@ -18,7 +18,7 @@ from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, ROW_ROLES, Columns, check_one_role
 from edgewise.learn.tables.impute import missing_by_row
-from edgewise.learn.tables.read import Cells, Values, read_cells
+from edgewise.learn.tables.read import Cells, TableChunks, Values, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows, read_files
 
 
@@ -87,6 +87,7 @@ def read_edge_data(
     need_targets: bool = True,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
+    node_column_of_training: str | None = None,
 ) -> EdgeData:
     """Reads the edges of a graph with their targets, and its nodes.
 
@@ -94,17 +95,30 @@ def read_edge_data(
         paths: tables of edges.
         columns: the role of each column; targets, weights, splits and groups are those of edges, `node_column`,
             `descriptors_columns` and `category_columns` those of nodes.
-        source: the columns of the ends and of the features of edges.
+        source: the columns of the ends and of the features of edges; edges to predict may lack the ends of the
+            training, and others are guessed.
         nodes: the table of nodes; None takes their names from the edges, and their degrees as features.
         strict: stop at the first row that cannot be used.
         need_targets: False reads edges to predict.
         categories, edge_categories: the words that a trained model knows; by default those that occur.
+        node_column_of_training: as in `ReadOptions`.
 
     Raises:
         DataError: a file cannot be used as a whole, or `strict` and a row cannot be used.
     """
-    of_nodes = None if nodes is None else _node_data(nodes, columns, source, categories, may_be_empty=not need_targets)
-    ends = source.edge_columns or _guessed_ends(read_cells(paths[0]), columns, source, of_nodes)
+    of_nodes = None
+    if nodes is not None:
+        of_nodes = _node_data(
+            nodes,
+            columns,
+            source,
+            categories,
+            may_be_empty=not need_targets,
+            node_column_of_training=node_column_of_training,
+        )
+    ends = source.edge_columns
+    if not ends or not need_targets:
+        ends = _guessed_ends(next(iter(TableChunks(paths[0]))), columns, source, of_nodes)
     roles = columns.roles()
     of_edges = {role: roles[role] for role in ("target_columns", "ignore_columns", *ROW_ROLES)}
     features_of_edges = {name: getattr(source, name) for name in ("edge_feature_columns", "edge_category_columns")}
@@ -225,19 +239,22 @@ Nodes = tuple[tuple[str, ...], NodeFeatures, Columns, Categories]
 
 
 def _guessed_ends(cells: Cells, columns: Columns, source: GraphSource, nodes: Nodes | None) -> tuple[str, ...]:
-    """The columns of both ends by default: columns without another role."""
+    """The columns of both ends: those of the training where the table has them, else columns without another role."""
+    names = list(cells.frame.columns)
+    if source.edge_columns and set(source.edge_columns) <= set(names):
+        return source.edge_columns
     of_nodes = ("node_column", "descriptors_columns", "category_columns")
     used = [name for role, names in columns.roles().items() if role not in of_nodes for name in names]
     used += [*source.edge_feature_columns, *source.edge_category_columns]
     of_rows = {name: role for role in ROW_ROLES for name in columns.roles()[role]}
-    of_names = ends_by_name([name for name in cells.frame.columns if name in of_rows or name not in used])
+    of_names = ends_by_name([name for name in names if name in of_rows or name not in used])
     if twice := [name for name in of_names if name in of_rows]:
         raise SettingError(
             f"Column {twice[0]!r} is named in {spelled(of_rows[twice[0]])}, but holds an end of each edge: a column "
             "has one role. Copy it under another name, or name the ends: --edge-columns."
         )
     share = None if nodes is None else share_of_nodes(cells, NodeNames(nodes[0]))
-    return ends_of(cells.source, list(cells.frame.columns), used, share)
+    return ends_of(cells.source, names, used, share, source.edge_columns)
 
 
 def _nodes_of_edges(cells: Cells, ends: Sequence[str], columns: Columns) -> Nodes:
@@ -248,7 +265,13 @@ def _nodes_of_edges(cells: Cells, ends: Sequence[str], columns: Columns) -> Node
 
 
 def _node_data(
-    path: str, columns: Columns, source: GraphSource, categories: Categories | None, *, may_be_empty: bool
+    path: str,
+    columns: Columns,
+    source: GraphSource,
+    categories: Categories | None,
+    *,
+    may_be_empty: bool,
+    node_column_of_training: str | None,
 ) -> Nodes:
     """The nodes of a table."""
     node_columns = Columns(
@@ -257,7 +280,9 @@ def _node_data(
         category_columns=columns.category_columns,
         missing=columns.missing,
     )
-    cells, node_columns, names = with_node_names(read_cells(path), node_columns)
+    cells, node_columns, names = with_node_names(
+        read_cells(path), node_columns, column_of_training=node_column_of_training
+    )
     if source.features is None or not may_be_empty:
         node_columns = with_feature_columns(cells, node_columns, source.features)
     features, bad, categories = features_of_nodes(

@@ -9,10 +9,10 @@ import torch
 from jaxtyping import Bool, Float32, Int64
 
 from edgewise.errors import DataError, plural
-from edgewise.learn.readers.graphs.ends import Share, ends_of
+from edgewise.learn.readers.graphs.ends import Share, columns_of_ends
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
 from edgewise.learn.readers.graphs.node_features import Categories, one_hot
-from edgewise.learn.readers.graphs.source import GraphSource
+from edgewise.learn.readers.graphs.source import AnySource, GraphSource
 from edgewise.learn.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
 from edgewise.learn.tables.read import Cells, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.neighborhood.index import one_way
@@ -128,6 +128,10 @@ class EdgeList:
         """The edges along which messages go: in both directions, unless edges are one way."""
         return self if is_directed else self.both_ways(num_nodes)
 
+    def resolved(self, source: AnySource) -> AnySource:
+        """A source that names the columns of the ends, so that other tables are read in the same direction."""
+        return replace(source, edge_columns=self.columns or source.edge_columns)
+
     def joins(self, sender: int, receiver: int, is_directed: bool) -> Bool[np.ndarray, " edge"]:
         """Which edges go from one node to another, or between both where edges go both ways."""
         joins = (self.senders == sender) & (self.receivers == receiver)
@@ -174,6 +178,7 @@ def read_edges(
     strict: bool = False,
     may_be_empty: bool = False,
     may_reject_all: bool = False,
+    ends_are_of_training: bool = False,
 ) -> EdgeList:
     """Read a table of edges as written: none is mirrored or joined.
 
@@ -195,6 +200,8 @@ def read_edges(
         strict: stop at the first row that cannot be read as an edge.
         may_be_empty: whether a table without rows is one.
         may_reject_all: whether no row need be an edge.
+        ends_are_of_training: whether `edge_columns` are those of the training, which the table may lack: others are
+            then guessed, and said.
 
     Raises:
         DataError: the file cannot be used as a whole; `strict` and a row cannot; or no row is an edge.
@@ -203,7 +210,8 @@ def read_edges(
     frame = cells.frame
     used = (*feature_columns, *category_columns, type_column, splits_column, graph_column)
     share = share_of_nodes(cells, names, graph_column)
-    ends = tuple(edge_columns) or ends_of(cells.source, list(frame.columns), used, share)
+    columns = list(frame.columns)
+    ends = columns_of_ends(cells.source, columns, used, share, edge_columns, are_of_training=ends_are_of_training)
     if len(ends) != 2:
         raise DataError(
             f"{cells.source}: {plural(len(ends), 'column names', 'columns name')} nodes, expected two: sender and "

@@ -41,7 +41,34 @@ Share = Callable[[str], float]
 """The part of the cells of a column that are names of nodes."""
 
 
-def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], share: Share | None) -> tuple[str, ...]:
+def columns_of_ends(
+    table: str,
+    columns: Sequence[str],
+    used: Sequence[str | None],
+    share: Share | None,
+    named: Sequence[str],
+    *,
+    are_of_training: bool,
+) -> tuple[str, ...]:
+    """The columns of sender and receiver: those that are named, else as `ends_of` guesses.
+
+    Args:
+        table, columns, used, share: as for `ends_of`.
+        named: sender and receiver; empty where no one names them.
+        are_of_training: whether `named` are the columns of the training, which the table may lack.
+    """
+    if named and not (are_of_training and set(named).difference(columns)):
+        return tuple(named)
+    return ends_of(table, columns, used, share, named)
+
+
+def ends_of(
+    table: str,
+    columns: Sequence[str],
+    used: Sequence[str | None],
+    share: Share | None,
+    of_training: Sequence[str] = (),
+) -> tuple[str, ...]:
     """The columns of sender and receiver; a note names them where the choice is ambiguous.
 
     Args:
@@ -49,6 +76,7 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
         columns: all of the table, in order.
         used: those that have another role.
         share: the share of cells that name nodes; None where the nodes are not known yet.
+        of_training: the columns of the training, which the table lacks; the note is given always then.
     """
     free = [name for name in columns if name not in used]
     likely = at_least_two([name for name in free if not _numbers_rows(name)], free)
@@ -57,22 +85,25 @@ def ends_of(table: str, columns: Sequence[str], used: Sequence[str | None], shar
         naming = [name for name in likely if share(name) >= SHARE]
         naming = at_least_two([name for name in naming if not OF_NAMES.issuperset(_words(name))], naming)
 
-    ends, source = _by_names(likely, naming, knows_cells=share is not None), "names"
+    ends, source = _by_names(likely, naming, knows_cells=share is not None)
     is_guessed = ends is None and share is None and len(likely) > 2
     if ends is None:
         source = "order" if is_guessed else "names" if share is None else "cells"
         ends = tuple(at_least_two(naming, likely)[:2])
-    if ends != tuple(free[:2]) or is_guessed or (share is not None and len(naming) > 2):
+    if of_training or ends != tuple(free[:2]) or is_guessed or (share is not None and len(naming) > 2):
         shown = " to ".join(map(repr, ends))
         say = "says" if source == "order" else "say"
-        remark(f"{table}: edges go from column {shown}, as their {source} {say}. {REMEDY}")
+        remedy = REMEDY
+        if of_training:
+            remedy = f"In the training they went from {' to '.join(map(repr, of_training))}: name the columns alike."
+        remark(f"{table}: edges go from column {shown}, as their {source} {say}. {remedy}")
 
     return ends
 
 
 def ends_by_name(columns: Sequence[str]) -> tuple[str, ...]:
     """The columns that are those of both ends by their names alone, such as `source` and `target`; none without."""
-    return _by_names(columns, columns, knows_cells=False) or ()
+    return _by_names(columns, columns, knows_cells=False)[0] or ()
 
 
 def at_least_two(columns: Sequence[str], otherwise: Sequence[str]) -> Sequence[str]:
@@ -80,8 +111,8 @@ def at_least_two(columns: Sequence[str], otherwise: Sequence[str]) -> Sequence[s
     return columns if len(columns) > 1 else otherwise
 
 
-def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool) -> tuple[str, ...] | None:
-    """Two columns whose names are those of the ends of an edge; None without such.
+def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool) -> tuple[tuple[str, ...] | None, str]:
+    """Two columns whose names are those of the ends of an edge, None without such; and what says which is the sender.
 
     Args:
         likely: columns that may be the ends.
@@ -93,8 +124,10 @@ def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool
             for second in among:
                 if _is_pair(_words(first), _words(second), pairs, is_free):
                     ends = first, second
-                    return ends if pairs is DIRECTED else tuple(sorted(ends, key=likely.index))
-    return None
+                    if pairs is DIRECTED:
+                        return ends, "names"
+                    return tuple(sorted(ends, key=likely.index)), "names and order"
+    return None, "names"
 
 
 def _is_pair(first: Sequence[str], second: Sequence[str], pairs: Sequence[tuple[str, str]], is_free: bool) -> bool:

@@ -128,7 +128,8 @@ def read_graphs(
     Args:
         paths: one table of nodes.
         columns: the role of each column.
-        source: where the edges are, and how they are read.
+        source: where the edges are, and how they are read; edges of graphs to predict may have other ends than those
+            of the training, and are then guessed.
         need_roots: reject graphs that are not trees, see `Trees`.
         strict: stop at the first row that cannot be used.
         need_targets: False reads graphs to predict.
@@ -192,6 +193,7 @@ def read_graphs(
         graph_column=columns.graph_column if names_are_per_graph else None,
         imputes=columns.imputes,
         strict=strict,
+        ends_are_of_training=not need_targets,
     )
     _check_ends_share_graph(edge_cells, edges, sorted_graph_names)
     edges = edges.taken(np.flatnonzero(edges.senders < len(node_cells.frame) - counts[-1]))

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Int64
 
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.readers.graphs.edges import EdgeList, share_of_nodes
-from edgewise.learn.readers.graphs.ends import ends_of
+from edgewise.learn.readers.graphs.ends import columns_of_ends
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
 from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.read import check_columns_exist, pd, read_cells
@@ -279,14 +279,15 @@ def read_pairs_of_nodes(
     Args:
         path: .csv, .tsv, .csv.gz, .tsv.gz, .xlsx or .parquet.
         nodes: those of the graph by their names.
-        pair_columns: sender and receiver; by default as `ends_of` guesses.
+        pair_columns: sender and receiver in the training; where the table lacks them, as `ends_of` guesses.
         strict: stop at the first row that names no two nodes.
 
     Raises:
         DataError: the file cannot be used as a whole; or a row, or none of them, names two nodes.
     """
     cells = read_cells(path)
-    names = tuple(pair_columns) or ends_of(path, list(cells.frame.columns), (), share_of_nodes(cells, nodes))
+    share = share_of_nodes(cells, nodes)
+    names = columns_of_ends(path, list(cells.frame.columns), (), share, pair_columns, are_of_training=True)
     if len(names) != 2:
         raise DataError(
             f"{path}: {plural(len(names), 'column names', 'columns name')} nodes, expected two: the nodes of each pair."

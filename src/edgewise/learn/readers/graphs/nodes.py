@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from edgewise.errors import DataError, SettingError, listed
+from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.edges import NONE, EdgeList, no_edges, read_edges
 from edgewise.learn.readers.graphs.file import check_edges, is_graph_file, read_graph_file
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
@@ -120,6 +121,10 @@ class ReadOptions:
     """Whether numbers of edges may be missing, as NaN; by default as numbers of nodes may."""
     allow_no_edges: bool = False
     """Whether a table of edges may be empty, or `none`."""
+    node_column_of_training: str | None = None
+    """What `auto` looks for first as the column of names; None where there is no training yet."""
+    ends_are_of_training: bool = False
+    """Whether the columns of the ends are those of the training: a table that lacks them has others."""
     edge_splits_column: str | None = None
     """The column of the table of edges that `EdgeList.splits` is read from."""
 
@@ -296,7 +301,9 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         or_none = f", or --edges {NONE} where they have none" if options.allow_no_edges else ""
         raise SettingError(f"{path} holds nodes; name the table of their edges: --edges edges.csv{or_none}.")
 
-    cells, columns, names = with_node_names(read_cells(path), columns)
+    cells, columns, names = with_node_names(
+        read_cells(path), columns, column_of_training=options.node_column_of_training
+    )
     if options.need_targets:
         _check_roles(cells, columns)
     types, foreign, model_types, categories = None, None, options.model_types, options.categories
@@ -343,6 +350,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         imputes=columns.imputes if options.fills_edges is None else options.fills_edges,
         strict=options.strict,
         may_be_empty=options.allow_no_edges,
+        ends_are_of_training=options.ends_are_of_training,
     )
 
     return _Graph(cells, columns, names, features, edges, problems, types, categories or {})
@@ -364,6 +372,7 @@ def with_node_names(
     columns: AnyColumns,
     graph_of_row: Sequence[str] | None = None,
     remedy: str = "names must differ",
+    column_of_training: str | None = None,
 ) -> tuple[Cells, AnyColumns, tuple[str, ...]]:
     """The cells with a column of names, the columns with it named, and the names.
 
@@ -371,6 +380,7 @@ def with_node_names(
         cells, columns: of the nodes.
         graph_of_row: the graph of each node, where names are unique only within a graph.
         remedy: what messages advise.
+        column_of_training: what `auto` looks for first; a line says where it is not there.
 
     Raises:
         DataError: the name of a node is empty, or that of another one.
@@ -378,7 +388,14 @@ def with_node_names(
     column = columns.node_column
     graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
     if column == AUTO:
-        column = next((name for name in NAMES if name in cells.frame.columns), None)
+        of_training = () if column_of_training in (None, AUTO) else (column_of_training,)
+        column = next((name for name in (*of_training, *NAMES) if name in cells.frame.columns), None)
+        if of_training and column_of_training not in (NUMBERS, column):
+            names_of = "row numbers" if column is None else f"column {column!r}"
+            remark(
+                f"{cells.source} lacks the column {column_of_training!r}, which named the nodes in the training; their "
+                f"names here are those of {names_of}. If they are in another one: --node-column."
+            )
     # A run that is continued, and a model that predicts, ask for the numbers by name.
     if column is None or (column == NUMBERS and column not in cells.frame):
         column = NUMBERS

@@ -104,6 +104,7 @@ def read_series(
     gaps: Gaps = "error",
     strict: bool = False,
     order: Sequence[str] = (),
+    ends_are_of_training: bool = False,
 ) -> Series:
     """Read a series, and the edges between its columns.
 
@@ -116,6 +117,7 @@ def read_series(
         gaps: what happens to missing and repeated times, as `in_time` has it.
         strict: stop at the first edge that cannot be read.
         order: the nodes of a trained model, whose order is taken where the file has the same columns in another one.
+        ends_are_of_training: whether `edge_columns` are those of the training, as in `read_edges`.
 
     Raises:
         DataError: a file cannot be used, a cell is not a number, times are not evenly spaced, or no edge joins two
@@ -139,7 +141,14 @@ def read_series(
     listed = EdgeList(*(np.zeros(0, dtype=np.int64),) * 2, np.zeros((0, 0), dtype=np.float32))
     if edges is not None:
         node_names = NodeNames(names)
-        listed = read_edges(edges, node_names, f"the columns of {path}", edge_columns=edge_columns, strict=strict)
+        listed = read_edges(
+            edges,
+            node_names,
+            f"the columns of {path}",
+            edge_columns=edge_columns,
+            strict=strict,
+            ends_are_of_training=ends_are_of_training,
+        )
         listed = listed if is_directed else listed.both_ways(len(names))
 
     counting = [name for name, column in zip(names, values.T, strict=True) if is_counter(column)]

@@ -1,6 +1,7 @@
 """The files of a graph and the roles of their columns; without numpy."""
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 from edgewise.errors import SettingError
 from edgewise.learn.settings import check, setting
@@ -35,6 +36,9 @@ class GraphSource:
             raise SettingError(f"--edge-columns names {len(self.edge_columns)}, expected two: sender and receiver.")
         for role in ("edge_columns", "edge_feature_columns", "edge_category_columns"):
             check_one_role({role: getattr(self, role)})
+
+
+AnySource = TypeVar("AnySource", bound=GraphSource)
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,11 @@ def read_data(settings: EdgeRunSettings) -> EdgeData:
     return read_edge_data(settings.data, columns, settings.graph, settings.nodes, strict=settings.strict)
 
 
+def resolved(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> EdgeRunSettings:
+    """A step sees all training edges, unless a batch size is given; the columns of both ends are named."""
+    return in_one_step(replace(settings, graph=data.edges.resolved(settings.graph)), data, splits)
+
+
 def encode(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> tuple[EdgeEncoder, Targets]:
     """The sizes and scales of the whole graph, which training sees."""
     on_graph = GraphEncoding.fit(data, data.nodes, settings.model, settings.graph, settings.scaling)
@@ -141,7 +146,15 @@ def read_requested(trained: FittedTable[EdgeEncoder], request: PredictRequest) -
         raise SettingError(f"{request.folder} was trained on features of nodes; name their table: --nodes nodes.csv.")
     columns = request.columns(of_training, node_column=AUTO if nodes else None, descriptors_columns=None)
     source = replace(on_graph.graph, features=request["features"])
-    data = read_edge_data([request.data], columns, source, nodes, strict=request.strict, **on_graph.known_words)
+    data = read_edge_data(
+        [request.data],
+        columns,
+        source,
+        nodes,
+        strict=request.strict,
+        node_column_of_training=of_training.node_column,
+        **on_graph.known_words,
+    )
     list_left_out(data.rows.rejected, request=request)
     return data
 
@@ -161,7 +174,7 @@ TABLE = TableTask(
     noun="edges",
     explainable="edgewise.learn.tasks.edges.task:EXPLAINABLE",
     read_data=read_data,
-    resolved=in_one_step,
+    resolved=resolved,
     encoder=EdgeEncoder,
     encode=encode,
     whole_graph=one_process,

@@ -1,5 +1,6 @@
 """Forecast: the next values of the series of the nodes of a graph."""
 
+from dataclasses import replace
 from functools import partial
 from typing import TypeAlias
 
@@ -45,7 +46,7 @@ def prepare(settings: ForecastRunSettings) -> PreparedSeries:
         gaps=settings.gaps,
         strict=settings.strict,
     )
-    return prepared(settings, series)
+    return prepared(replace(settings, graph=series.edges.resolved(graph)), series)
 
 
 def prepared(settings: ForecastRunSettings, series: Series) -> PreparedSeries:
@@ -150,6 +151,7 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
         gaps=request["gaps"] or config.get("gaps", "error"),
         strict=request.strict,
         order=fitted.encoder.names,
+        ends_are_of_training=True,
     )
     list_left_out(series.edges.rejected, request=request)
     for line in notes_of(fitted, series):

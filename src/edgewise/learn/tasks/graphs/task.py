@@ -222,7 +222,8 @@ def read_data(settings: GraphRunSettings) -> GraphData:
 def resolved(settings: GraphRunSettings, data: GraphData, splits: Splits) -> GraphRunSettings:
     train = settings.train.resolved(len(splits.train), len(splits.train))
     assert train.batch_size is not None
-    return replace(settings, train=train, whole=settings.whole.resolved(train.batch_size))
+    graph = data.edges.resolved(settings.graph)
+    return replace(settings, graph=graph, train=train, whole=settings.whole.resolved(train.batch_size))
 
 
 def encode(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple[GraphsEncoder, Targets]:

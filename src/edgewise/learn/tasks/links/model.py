@@ -141,6 +141,8 @@ class LinkEncoder:
     """The categories of each column of categories of edges."""
     edge_imputer: Imputer = field(default_factory=Imputer)
     """Fills missing numbers of edges; none where the run drops them."""
+    node_column: str = AUTO
+    """The column of the names of the nodes."""
 
     def statuses(self, data: NodeData) -> list[str]:
         """The status of each node of a table."""
@@ -189,6 +191,7 @@ class LinkEncoder:
             categories={} if data is None else data.categories,
             edge_categories=graph.edges.categories,
             edge_imputer=imputer,
+            node_column=settings.node_column,
         )
 
     @property
@@ -200,7 +203,7 @@ class LinkEncoder:
     def on_graph(self) -> GraphEncoding:
         """How features become numbers, as all tasks over one graph have it."""
         columns = Columns(
-            node_column=AUTO,
+            node_column=self.node_column,
             descriptors_columns=self.feature_columns,
             category_columns=self.category_columns,
             missing="impute" if self.scaler is not None and self.scaler.imputes else "drop",
@@ -220,7 +223,8 @@ class LinkEncoder:
     def reading(self) -> JsonObject:
         """How another graph is read, with the categories that the model knows."""
         fills_edges = bool(self.edge_imputer.median)
-        return {**self.on_graph.known_words, "allow_no_edges": True, "fills_edges": fills_edges}
+        of_training = {"node_column_of_training": self.node_column, "ends_are_of_training": True}
+        return {**self.on_graph.known_words, **of_training, "allow_no_edges": True, "fills_edges": fills_edges}
 
     def new_network(self, output: LinkOutput) -> LinkModel:
         """Layers that give nodes their vectors, and a score of two vectors."""

@@ -90,7 +90,10 @@ def prepare(settings: LinkRunSettings) -> PreparedLinks:
         split_of_link = named_splits(links, split_labels(data.edges, column), seed)
 
     splits = LinkSplits.of(links, split_of_link, settings.negatives, seed)
-    settings = replace(settings, descriptors_columns=data.rows.columns.descriptors_columns)
+    columns, graph = data.rows.columns, data.edges.resolved(settings.graph)
+    settings = replace(
+        settings, descriptors_columns=columns.descriptors_columns, node_column=columns.node_column or AUTO, graph=graph
+    )
     ready = prepared(settings, LinkData(LinkGraph.of(data), links, data), splits)
     # Edges as they stand in the file, both where a link has two; mirrored edges are not counted.
     link_of_edge = links.of_edge[: len(data.edges) - data.edges.num_mirrored]
@@ -351,6 +354,7 @@ def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
         categories=encoder.edge_categories,
         imputes=bool(encoder.edge_imputer.median),
         strict=request.strict,
+        ends_are_of_training=True,
     )
     list_left_out(edges.rejected, request=request)
     return replace(graph, edges=edges.messages(len(graph), source.directed), source=request["edges"])

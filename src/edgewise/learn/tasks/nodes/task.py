@@ -110,7 +110,9 @@ class NodeEncoder:
         """How a graph to predict is read, with the types and words that the model knows."""
         types = {"with_types": self.types is not None, "model_types": self.types}
         fills_edges = bool(self.edge_imputer.median)
-        return {**types, "allow_no_edges": True, "fills_edges": fills_edges, **self.on_graph.known_words}
+        of_training = {"node_column_of_training": self.on_graph.columns.node_column, "ends_are_of_training": True}
+        edges = {"allow_no_edges": True, "fills_edges": fills_edges}
+        return {**types, **of_training, **edges, **self.on_graph.known_words}
 
     def new_network(self, output: Targets) -> NodeModel:
         """Layers over the graph."""
@@ -176,6 +178,7 @@ def resolved(settings: NodeRunSettings, data: NodeData | StoredNodeData, splits:
         settings = replace(settings, graph=source_of(data.store))
     else:
         check_types(data.types, settings.model)
+        settings = replace(settings, graph=data.edges.resolved(settings.graph))
     if settings.fanouts and settings.train.batch_size is None:
         return replace(settings, train=replace(settings.train, batch_size=SAMPLED_BATCH_SIZE))
     return in_one_step(settings, data, splits)
