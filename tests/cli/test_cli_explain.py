@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from cli_tables import molecules, read_csv, write_csv
 from edgewise.cli.explain import lines_of, values_of
 from edgewise.errors import SettingError
 from edgewise.explain.explanation import Explanation, Faithfulness, Removal, TargetPrediction
+from edgewise.explain.methods import METHODS
 
 
 class Reads:
@@ -166,6 +168,23 @@ def test_data_that_is_no_table_is_named_for_what_it_is(trained, edgewise, tmp_pa
     assert (code, out) == (2, "")
     assert f"{data} is {kind}, which" in err
     assert f"name one, as in edgewise explain {trained} SMILES, or a table of them (.csv, " in err
+
+
+def test_a_file_is_not_taken_for_a_text(trained_run, edgewise, tmp_path, monkeypatch):
+    run = trained_run("texts")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tags.conll").write_text("Mr O\n")
+    code, out, err = edgewise("explain", run, "tags.conll", "-o", tmp_path / "x.html")
+    assert (code, out) == (2, "")
+    assert "tags.conll is a file, which explain cannot read as an input" in err and "of texts also .txt" in err
+    assert edgewise("explain", run, "a good book", "-o", tmp_path / "x.html")[0] == 0
+
+
+def test_a_method_that_does_not_apply_is_not_among_those_that_do(trained, edgewise, monkeypatch):
+    monkeypatch.setitem(METHODS, "rollout", replace(METHODS["rollout"], attribute=lambda item: None))
+    code, _, err = edgewise("explain", trained, "CCO", "--method", "rollout", "-o", "-")
+    assert code == 2
+    assert "method 'rollout' does not apply to this model" in err and "attention, rollout" not in err
 
 
 def test_numbers_of_the_row_are_needed(salts, edgewise):

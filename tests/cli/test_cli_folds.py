@@ -14,8 +14,10 @@ from cli_tables import SMALL, molecules, write_csv
 from edgewise.errors import DataError
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tables.split import split_folds
-from edgewise.learn.tasks.folds import summary
+from edgewise.learn.tasks.folds import predictions_of, summary
+from edgewise.learn.tasks.report.sections import rejected_rows
 from edgewise.learn.tasks.run import Run
+from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import RowLoader, StepLoader
 from edgewise.learn.training.loss import TargetLoss
 
@@ -184,6 +186,20 @@ def test_what_is_refused(edgewise, data, tmp_path, words, message):
 def test_a_score_that_the_first_fold_lacks_is_counted_in_the_others():
     folds = [{"y": {"num_rows": 0}}, {"y": {"num_rows": 3, "rmse": 2.0}}, {"y": {"num_rows": 4, "rmse": 4.0}}]
     assert summary(folds)["y"]["rmse"] == {"mean": 3.0, "std": pytest.approx(2**0.5), "folds": 2}
+
+
+def test_cells_may_be_as_long_as_those_of_the_data(tmp_path):
+    """Python's reader stops at 131,072 characters unless it is told otherwise, and afterwards it does so again."""
+    folder, limit = RunFolder(tmp_path / "fold_0"), csv.field_size_limit()
+    folder.begin()
+    folder.write_table("test_predictions.csv", ["text", "fold"], [["a" * 200_000, "b"]])
+    header, rows = predictions_of({"fold_0": folder})
+    assert (header, next(rows)) == (["fold", "text"], ["fold_0", "a" * 200_000])
+    assert csv.field_size_limit() == limit
+    folder.write_table(
+        "rejected.csv", ["file", "line", "column", "value", "reason"], [["f", 2, "c", "a" * 200_000, "no"]]
+    )
+    assert len(rejected_rows(folder)) == 1
 
 
 def test_one_fold_has_no_spread_and_missing_scores_are_left_out():

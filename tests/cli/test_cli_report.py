@@ -2,6 +2,7 @@
 
 import re
 
+import numpy as np
 import pytest
 
 pytest.importorskip("matplotlib")
@@ -68,6 +69,23 @@ def test_positions_are_drawn_where_they_were_predicted(runs, edgewise):
     assert re.findall("<h2>(.*?)</h2>", page) == ["Scores", "Training", "Orbits", "Settings"]
     assert "Each time step is predicted from an earlier one." in page
     assert not (run / "force.svg").exists()
+
+
+@pytest.mark.parametrize("quantity", ["positions", "accelerations"])
+def test_bodies_on_a_line_and_names_with_signs_of_formulas(edgewise, tmp_path, quantity):
+    times = np.arange(60.0)
+    angles = times[:, None, None] / 9 + np.arange(3)[:, None]
+    data = tmp_path / "line.npz"
+    arrays = {"positions": np.sin(angles), "velocities": np.cos(angles) / 9}
+    np.savez(data, **{name: values[None] for name, values in arrays.items()}, times=times, names=["$x^$", "_sun", "b"])
+    small = ["--horizon", 1, "--num-layers", 1, "--model-dim", 8] if quantity == "positions" else []
+    words = ["--target-quantity", quantity, "--epochs", 1, *small]
+    code, out, err = edgewise("train", "motion", data, *words, "-o", tmp_path / "run")
+    assert code == 0, err
+    assert f"The report is {tmp_path / 'run'}/report.html." in out
+    assert edgewise("report", tmp_path / "run")[0] == 0
+    page = (tmp_path / "run/report.html").read_text()
+    assert ">$x^$<" in page.replace(" ", "") or "$x^$" in page
 
 
 def test_what_is_begun_again_leaves_no_old_picture(runs, edgewise, tmp_path):

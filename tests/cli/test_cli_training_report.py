@@ -177,6 +177,12 @@ def test_tags_of_words(edgewise, tmp_path):
         *LAST,
     ]
     assert "Sentences that stand in training rows as well" in tables(run)
+    tested = json.loads((run / "splits.json").read_text())["test"]
+    page = (run / "report.html").read_text().partition("Sentences with the most wrong tags")[2].partition("</table>")[0]
+    listed = re.findall(r"<tr><td[^>]*>(\d+)</td>.*?Mr Lund(\d+)", page, re.DOTALL)
+    assert listed, "a model of one epoch is wrong somewhere"
+    for number, row in listed:
+        assert int(number) in tested and int(number) % 30 == int(row), "the number is that of the data"
 
 
 def test_links_nodes_and_series(edgewise, tmp_path):

@@ -148,12 +148,14 @@ def check_inputs(explainer: "Explainer", inputs: "Sequence[str]", run: str) -> N
             "a store": is_store(word),
             "a graph file": is_graph_file(word),
             "a run": RunFolder(Path(word)).is_started,
+            "a file": explainer.kind == "text" and os.path.isfile(word) and bool(Path(word).suffix),
         }
         if kind := next((kind for kind, is_kind in kinds.items() if is_kind), None):
             names = [field["name"].upper() for field in explainer.fields if field["type"] != "number"]
             raise SettingError(
                 f"{word} is {kind}, which explain cannot read as an input; name one, as in "
-                f"{command('explain', run, *names)}, or a table of them ({', '.join(TABLES)})."
+                f"{command('explain', run, *names)}, or a table of them ({', '.join(TABLES)}; of texts also "
+                f"{LINES[0]}, one a line)."
             )
 
 

@@ -73,7 +73,7 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
     Returns:
         A function that adds content: bytes, a DataFrame for Parquet, or CSV text, whose commas become tabs for .tsv.
     """
-    from edgewise.learn.files import atomic_write
+    from edgewise.learn.files import atomic_write, cells_up_to
     from edgewise.learn.training.folder import csv_text
 
     def text_of(content: str) -> str:
@@ -83,11 +83,8 @@ def opened(output: str, suffix: str, *, escape_formulas: bool = False) -> Iterat
         if escape_formulas:
             rows = ([escaped(cell) for cell in row] for row in rows)
         # Cells may be as long as those that were read.
-        before = csv.field_size_limit(max(len(content), csv.field_size_limit()))
-        try:
+        with cells_up_to(len(content)):
             return csv_text(None, rows, "\t" if suffix.startswith(".tsv") else ",")
-        finally:
-            csv.field_size_limit(before)
 
     if output == "-":
 

@@ -67,8 +67,8 @@ def after_training(folder: RunFolder) -> str:
         from edgewise.view.figure import svg
 
         metrics = folder.read_object("metrics.json")
-        drawn = {name: svg(figure) for name, figure in figures(folder, metrics).items()}
-        with folder.locked():
+        with corrupt_as_run_error(folder.path), folder.locked():
+            drawn = {name: svg(figure) for name, figure in figures(folder, metrics).items()}
             folder.write("report.html", report_page(folder, metrics, drawn).encode())
         return f"The report is {folder.path / 'report.html'}."
     except EdgewiseError as error:
@@ -84,6 +84,7 @@ def has_orbits(folder: RunFolder) -> bool:
 
 def figures(folder: RunFolder, metrics: dict[str, Any]) -> "dict[str, Figure]":
     """The pictures by name."""
+    from edgewise.view.figure import plain
     from edgewise.view.force import draw_force
     from edgewise.view.orbits import draw_apart, draw_orbits
 
@@ -96,7 +97,7 @@ def figures(folder: RunFolder, metrics: dict[str, Any]) -> "dict[str, Figure]":
         force, columns = metrics["force"], read_columns(folder.path / "force.csv")
         pictures["force"] = draw_force(
             columns[0], columns[1], columns[2] if len(columns) > 2 else None,
-            title=f"{force['sender']} on {force['receiver']}",
+            title=plain(f"{force['sender']} on {force['receiver']}"),
             fits=(fit_of(force["learned"]), fit_of(force.get("law"))),
             length_unit=units.get("position", ""), pull_unit=units.get("acceleration", ""),
         )  # fmt: skip

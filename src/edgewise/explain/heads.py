@@ -168,6 +168,16 @@ def to_layer(weights: Weights, name: str, *, is_readout: bool = False, top: int 
     return Layer(name, senders, receivers, values, is_readout, top)
 
 
+def strongest_of_layer(layer: Layer, top: int) -> Layer:
+    """A layer with the strongest weights of each unit and head; a readout, and one that lists no more, stay as they
+    are."""
+    if layer.is_readout or layer.top is not None:
+        return layer
+    senders, receivers, values = map(torch.from_numpy, (layer.senders, layer.receivers, layer.values))
+    count = 1 + max((int(ends.max()) for ends in (senders, receivers) if len(ends)), default=-1)
+    return to_layer(Weights(senders, receivers, values, count, count), layer.name, top=top)
+
+
 def _heads(weights: Weights) -> Float[Tensor, " head edge"]:
     return weights.values.reshape(-1, weights.values.shape[-1])
 

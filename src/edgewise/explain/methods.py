@@ -210,8 +210,8 @@ def explain(item: Explainable, methods: Choice = None) -> Explanation:
         if attribution is not None:
             attributions.append(attribution)
         elif methods is not None:
-            defaults = ", ".join(item.methods)
-            raise SettingError(f"explain: method {name!r} does not apply to this model; its methods are {defaults}.")
+            others = ", ".join(other for other in item.methods if other != name)
+            raise SettingError(f"explain: method {name!r} does not apply to this model; its methods are {others}.")
 
     links, layers = item.linked, tuple(item.attention.layers)
     fields = item.describe(item)

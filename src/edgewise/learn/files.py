@@ -1,6 +1,7 @@
 """Atomic writes that do not follow links, scratch files, mapped arrays. Every file of the package is written here."""
 
 import contextlib
+import csv
 import hashlib
 import json
 import mmap
@@ -27,6 +28,8 @@ JsonObject: TypeAlias = dict[str, Any]
 """An object of a JSON file, or a table of a TOML file; whoever reads a value of it says what it must be."""
 PART_PREFIX, PART_SUFFIX = ".edgewise-", ".part"
 """What the temporary files are called; a killed process can leave one."""
+MAX_CELL = 2**31 - 1
+"""Characters of a cell in a file that a run wrote, as many as a cell of its data."""
 COPY_CHUNK = 2**10
 """Rows that are copied at a time: with each the system reads some kilobytes around it."""
 
@@ -296,6 +299,28 @@ class GrowingArray:
             if not self._file.size:
                 return np.zeros(shape, self.dtype)
             return np.asarray(np.memmap(file, self.dtype, "r+", shape=shape))
+
+
+@contextlib.contextmanager
+def cells_up_to(length: int) -> Iterator[None]:
+    """Lets `csv` read cells of so many characters, by default 131,072; the limit is one of the whole process."""
+    before = csv.field_size_limit(max(length, csv.field_size_limit()))
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
+
+
+def csv_rows(path: Path) -> Iterator[list[str]]:
+    """The lines of a CSV file that a run wrote, however long its cells are."""
+    with path.open(encoding="utf-8", newline="") as file:
+        reader = csv.reader(file)
+        while True:
+            with cells_up_to(MAX_CELL):
+                row = next(reader, None)
+            if row is None:
+                return
+            yield row
 
 
 def release_memory(arrays: "Iterable[np.ndarray]") -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from edgewise.view.figure import INK, STYLE, Axes, Figure, Line2D, color_of, rc_context, tidy, with_unit
+from edgewise.view.figure import INK, STYLE, Axes, Figure, Line2D, color_of, plain, rc_context, tidy, with_unit
 
 MAX_PANELS, MAX_NAMES = 4, 12
 FINE = 8
@@ -91,7 +91,7 @@ def draw_apart(orbits: Orbits) -> Figure:
         if len(distances) == 1:
             for body, name in enumerate(orbits.names):
                 line = drawable(distances[0, 1:, body], orbits.real)
-                label = name if body < MAX_NAMES else None
+                label = _label(name) if body < MAX_NAMES else None
                 axes.plot(times, line, color=color_of(body), linewidth=1.1, label=label)
         else:
             all_distances = np.nan_to_num(distances.swapaxes(1, 2).reshape(-1, distances.shape[1])[:, 1:], nan=np.inf)
@@ -129,11 +129,14 @@ def _draw_panel(axes: Axes, orbits: Orbits, trajectory: int, reach: float | None
         axes.plot(*_flat(paths[-1, body]), color=color, marker="o", markersize=4)
 
     low, high = (getattr(_flat(path), name)(axis=(0, 1)) for name in ("min", "max"))
-    middle, half = ((low + high) / 2, 1.08 * (high - low).max() / 2) if reach is None else (_middle(real)[:2], reach)
+    middle, half = ((low + high) / 2, 1.08 * (high - low).max() / 2) if reach is None else (_flat(_middle(real)), reach)
     half = half or 1.0
     axes.set(xlim=(middle[0] - half, middle[0] + half), ylim=(middle[1] - half, middle[1] + half), aspect="equal")
     axes.set_xlabel(with_unit("x", orbits.length_unit))
-    axes.set_ylabel(with_unit("y", orbits.length_unit))
+    if real.shape[-1] > 1:
+        axes.set_ylabel(with_unit("y", orbits.length_unit))
+    else:
+        axes.set_yticks([])
 
 
 def last_turn(path: np.ndarray) -> int:
@@ -195,16 +198,23 @@ def _legend(orbits: Orbits) -> list[Line2D]:
         ]
 
     named_bodies = enumerate(orbits.names[:MAX_NAMES])
-    handles += [Line2D([], [], color=color_of(body), linewidth=3, label=name) for body, name in named_bodies]
+    handles += [Line2D([], [], color=color_of(body), linewidth=3, label=_label(name)) for body, name in named_bodies]
     if len(orbits.names) > MAX_NAMES:
         handles.append(Line2D([], [], linestyle="", label=f"and {len(orbits.names) - MAX_NAMES} more"))
     return handles
 
 
 def _flat(positions: np.ndarray) -> np.ndarray:
-    return positions[..., :2]
+    """The first two axes of space; on a line the second is 0."""
+    has_second = positions.shape[-1] > 1
+    return positions[..., :2] if has_second else np.concatenate([positions, np.zeros_like(positions)], axis=-1)
 
 
 def _middle(real: np.ndarray) -> np.ndarray:
     """The median position of the bodies, robust against a few far ones."""
     return np.median(real, axis=(0, 1))
+
+
+def _label(name: str) -> str:
+    """The name of a body for a legend, which leaves out those that begin with an underscore."""
+    return plain(f" {name}" if name.startswith("_") else name)

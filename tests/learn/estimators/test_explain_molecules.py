@@ -18,6 +18,7 @@ from edgewise.learn.readers.molecules.molecule import read_molecule
 from edgewise.learn.readers.molecules.simulate import atom_contributions, demo_table
 from edgewise.learn.readers.molecules.variants import variants
 from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.explainer import Explainer
 from edgewise.learn.tasks.molecules.explainable import explain_molecule, recovery
 from edgewise.learn.tasks.molecules.known import MAX_PREDICTIONS, KnownSample, environments_of_row
 from edgewise.learn.tasks.molecules.removal import noise_of
@@ -265,6 +266,37 @@ def test_every_molecule_is_explained_by_finite_numbers(ensemble, smiles):
     assert np.isfinite(removal.values).all() and len(removal.values) == len(found.units)
     assert removal.values.sum() + removal.baseline == pytest.approx(found.predictions[0].value, abs=1e-5)
     assert np.isfinite([part.effect for part in found.parts] + [link.effect for link in found.links]).all()
+
+
+def test_a_part_of_an_anion_is_not_the_whole_cell(ensemble):
+    """Perchlorate without an oxygen is chlorate, and its cation stays."""
+    occluded = named(ensemble.explain("[Na+].[O-]Cl(=O)(=O)=O", methods=["occlusion"]))["occlusion"]
+    whole, part = (ensemble.predict([text])[0] for text in ("[Na+].[O-]Cl(=O)(=O)=O", "[Na+].[O-][Cl+2]([O-])[O-]"))
+    np.testing.assert_allclose(occluded[[1, 3, 4, 5]], whole - part, atol=1e-5)
+
+
+def test_training_molecules_may_be_larger_than_those_that_are_explained(ensemble, tmp_path):
+    ensemble.save(tmp_path / "run")
+    limited = Explainer.open(tmp_path / "run", max_atoms=3)
+    removal = limited.explain({"smiles": "CCO"}).attributions[0]
+    np.testing.assert_array_equal(removal.values, ensemble.explain("CCO").attributions[0].values)
+    with pytest.raises(DataError, match="more than 3"):
+        limited.explain({"smiles": "CCCO"})
+
+
+def test_the_strongest_weights_of_each_atom_are_shown(ensemble, tmp_path):
+    ensemble.save(tmp_path / "run")
+    row, methods = {"smiles": "CC(C)(C)O"}, ["attention", "rollout"]
+    every, few = (Explainer.open(tmp_path / "run").explain(row, methods=methods, top=top) for top in (None, 1))
+    for whole, layer in zip(every.layers, few.layers, strict=True):
+        if layer.is_readout:
+            np.testing.assert_array_equal(layer.values, whole.values)
+            continue
+        for head in range(len(layer.values)):
+            for atom in range(5):
+                shown = layer.values[head][layer.receivers == atom]
+                assert shown[shown > 0].tolist() == [whole.values[head][whole.receivers == atom].max()]
+    np.testing.assert_array_equal(every.attributions[1].values, few.attributions[1].values)
 
 
 def test_it_is_the_same_after_saving(ensemble, tmp_path):

@@ -19,7 +19,7 @@ from edgewise.learn.tasks.report.evaluation import (
 from edgewise.learn.tasks.report.sections import label_sections
 from edgewise.learn.training.conformal import interval_radius
 
-ROWS = EvaluatedRows([], (), [])
+ROWS = EvaluatedRows([], (), [], 0)
 
 
 def numbers(true, predicted, errors):
@@ -97,5 +97,5 @@ def test_a_report_looks_at_the_probabilities_of_all_rows_once_however_many_are_w
     found = labels([0] * 300, [[0.2, 0.8]] * 300)
     looks = []
     monkeypatch.setattr(np, "isnan", lambda array, of=np.isnan: looks.append(np.size(array)) or of(array))
-    label_sections(replace(found, rows=EvaluatedRows([str(row) for row in range(300)], (), [()] * 300)))
+    label_sections(replace(found, rows=EvaluatedRows([str(row) for row in range(300)], (), [()] * 300, 300)))
     assert sum(looks) < 20 * 600, "the time of a report grows with the rows, not with their square"

@@ -15,6 +15,7 @@ import numpy as np
 from edgewise.errors import DataError, EdgewiseError, RunFolderError, SettingError, UnsupportedError
 from edgewise.explain.explainable import Explainable
 from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
+from edgewise.explain.heads import strongest_of_layer
 from edgewise.explain.methods import Choice, explain
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
@@ -178,7 +179,10 @@ class ExplainableModel(Generic[Opened]):
             SettingError: unknown target, class or method, or `top` is below 1.
         """
         with cpu_threads(self.trained.threads):
-            return explain(self.task.item(self.model, row, target, label, top), methods)
+            explanation = explain(self.task.item(self.model, row, target, label, top), methods)
+        if top is None:
+            return explanation
+        return replace(explanation, layers=tuple(strongest_of_layer(layer, top) for layer in explanation.layers))
 
     def set_limits(self, *, max_atoms: int | None = None, molecule_timeout: float | None = None) -> None:
         """Change the limits of molecules, where one is given.

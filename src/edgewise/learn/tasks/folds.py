@@ -1,6 +1,5 @@
 """Cross-validation: a run for each fold, in its own sub-folder, and the mean and spread of their scores."""
 
-import csv
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -10,7 +9,7 @@ import numpy as np
 from edgewise.errors import plural
 from edgewise.explain.numbers import formatted
 from edgewise.learn.engine.workers import Workers
-from edgewise.learn.files import JsonObject
+from edgewise.learn.files import JsonObject, csv_rows
 from edgewise.learn.tasks.config import check_config, input_files, job_to_config
 from edgewise.learn.tasks.content import check_content
 from edgewise.learn.tasks.parts import train_folds
@@ -111,8 +110,7 @@ def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[
     """The header of the test predictions of all folds below each other, and their rows, each with its fold."""
 
     def lines(folder: RunFolder) -> Iterator[list[str]]:
-        with (folder.path / "test_predictions.csv").open(encoding="utf-8", newline="") as file:
-            yield from csv.reader(file)
+        return csv_rows(folder.path / "test_predictions.csv")
 
     header = next(lines(next(iter(folds.values()))))
     kept = [place for place, name in enumerate(header) if name != "fold"]  # a column of the data that has no role

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -148,7 +149,10 @@ def fit_forest(
         if not count:
             center, scale = scale_of(values)
             values, baseline = (values - center) / scale, Scaled(forest, center, scale)
-        forest.fit(features[is_present], values, sample_weight=weights[is_present])
+        with warnings.catch_warnings():
+            # Each tree says it, and names of classes that many rows have each their own are the user's to judge.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            forest.fit(features[is_present], values, sample_weight=weights[is_present])
         models.append(baseline)
 
     return Baseline(tuple(models), num_classes)

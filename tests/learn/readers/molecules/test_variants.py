@@ -32,6 +32,9 @@ def written(molecule):
         ("C[n+]1ccccc1[O-]", [7], "C[n+]1ccccc1"),
         ("CS(C)(=O)=O", [3], "CS(C)=O"),
         ("C[S+](C)[O-]", [3], "CSC"),
+        ("[O-]Cl(=O)(=O)=O", [2], "[O-][Cl+2]([O-])[O-]"),  # of the charges of several, that of one
+        ("[O-]Br(=O)=O", [0], "[O-][Br+][O-]"),
+        ("OCl(=O)(=O)=O", [2, 3], "[O-][Cl+]O"),
         ("F[B-](F)(F)F", [0], "F[BH-](F)F"),
         ("[Na+].[Cl-]", [0], "[Cl-]"),
         ("F/C=C/Cl", [0], "C=CCl"),
@@ -62,6 +65,7 @@ def test_a_shorter_chain_keeps_its_hand():
 def test_cut_bonds():
     assert written(with_bonds_cut(Chem.MolFromSmiles("C1CCCCC1"), [0])) == "CCCCCC"
     assert written(with_bonds_cut(Chem.MolFromSmiles("C[N+](=O)[O-]"), [2])) == "CN=O.O"
+    assert written(with_bonds_cut(Chem.MolFromSmiles("[O-]Cl(=O)(=O)=O"), [1])) == "O.[O-][Cl+2]([O-])[O-]"
 
 
 def test_variants_do_not_depend_on_the_writing_and_can_all_be_read():

@@ -200,8 +200,8 @@ def _capped(molecule: Chem.Mol, bonds: Sequence[Chem.Bond], removed: set[int]) -
         edited = Chem.RWMol(Chem.FragmentOnBonds(edited, numbers, dummyLabels=labels, bondTypes=orders))
 
     dropped = set(removed)
-    balanced = {atom for bond in bonds for atom in _balanced_by(bond, removed)}
-    bare = balanced | {atom for bond in bonds for atom in _of_high_valence(bond)}
+    charges = _charges_left(bonds, removed)
+    bare = charges.keys() | {atom for bond in bonds for atom in _of_high_valence(bond)}
     for number in range(count, edited.GetNumAtoms()):
         cap = edited.GetAtomWithIdx(number)
         (neighbor,) = cap.GetNeighbors()
@@ -209,19 +209,27 @@ def _capped(molecule: Chem.Mol, bonds: Sequence[Chem.Bond], removed: set[int]) -
         neighbor.SetNoImplicit(False)
         if neighbor.GetIdx() in removed | bare:
             dropped.add(number)
-    for number in balanced:
-        edited.GetAtomWithIdx(number).SetFormalCharge(0)
+    for number, charge in charges.items():
+        edited.GetAtomWithIdx(number).SetFormalCharge(charge)
     for number in sorted(dropped, reverse=True):
         edited.RemoveAtom(number)
     return _sanitized(edited)
 
 
-def _balanced_by(bond: Chem.Bond, removed: set[int]) -> list[int]:
-    """The ends of a cut bond that stay and whose charge the other end balances."""
-    ends = bond.GetBeginAtom(), bond.GetEndAtom()
-    if ends[0].GetFormalCharge() * ends[1].GetFormalCharge() >= 0:
-        return []
-    return [end.GetIdx() for end in ends if end.GetIdx() not in removed]
+def _charges_left(bonds: Sequence[Chem.Bond], removed: set[int]) -> dict[int, int]:
+    """The charge of each atom that stays and whose charge the other ends of cut bonds balance, without these.
+
+    The chlorine of a perchlorate, [O-][Cl+3]([O-])([O-])[O-], has +2 without one of its oxygens.
+    """
+    charges: dict[int, int] = {}
+    for bond in bonds:
+        first, second = bond.GetBeginAtom(), bond.GetEndAtom()
+        for end, other in ((first, second), (second, first)):
+            charge, balance = end.GetFormalCharge(), other.GetFormalCharge()
+            if charge * balance < 0 and end.GetIdx() not in removed:
+                left = charges.get(end.GetIdx(), charge) + balance
+                charges[end.GetIdx()] = left if left * charge > 0 else 0
+    return charges
 
 
 def _of_high_valence(bond: Chem.Bond) -> list[int]:

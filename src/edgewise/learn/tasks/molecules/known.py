@@ -1,7 +1,7 @@
 """Some of the training rows of molecules, and what was predicted for them."""
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -12,6 +12,7 @@ from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_a
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.readers.molecules.molecule import read_molecule
 from edgewise.learn.readers.molecules.variants import environments
+from edgewise.learn.settings import MAX_INTEGER
 
 VARIANCES, NOISE = (1.0, 0.5, 0.5, 0.5), 1.0
 """Variances of what an atom adds, by each of its `environments`, and of how far a prediction is from a sum over atoms;
@@ -47,9 +48,16 @@ class KnownSample:
 
     @classmethod
     def of(cls, rows: Sequence[Smiles], descriptors: Sequence[str], limits: MoleculeLimits) -> Self:
-        """The sample of some rows."""
-        smiles = np.array(rows, dtype=object)
-        data = molecules_from_arrays(smiles, with_descriptors=descriptors, limits=limits)
+        """The sample of some rows of the training, whose molecules are not too large whatever the limits are now."""
+        limits = replace(limits, max_atoms=MAX_INTEGER)
+
+        def read(rows: Sequence[Smiles]) -> MoleculeData:
+            return molecules_from_arrays(np.array(rows, dtype=object), with_descriptors=descriptors, limits=limits)
+
+        data = read(rows)
+        if len(usable := data.rows.usable) < len(rows):  # some take longer here than they may
+            rows = [rows[row] for row in usable.tolist()]
+            data = read(rows)
         return cls(data, KnownInputs.of([environments_of_row(row) for row in rows], NOISE, VARIANCES))
 
 

@@ -115,9 +115,12 @@ class ChangedRow:
             row = list(self.row.smiles)
             for column, molecule in enumerate(self.row.molecules):
                 here = numbers[(numbers >= firsts[column]) & (numbers < firsts[column + 1])] - firsts[column]
-                if len(here):
-                    changed = change(molecule, here.tolist())
-                    row[column] = NOTHING_LEFT if changed is None else Chem.MolToSmiles(changed)
+                changed = change(molecule, here.tolist()) if len(here) else None
+                if changed is not None:
+                    row[column] = Chem.MolToSmiles(changed)
+                elif len(here) and change is without and len(here) == molecule.GetNumAtoms():
+                    row[column] = NOTHING_LEFT
+                # What RDKit cannot make a molecule without, it keeps: this loss is unknown, that of the rest is not.
             rows.append(tuple(row))
         return rows
 

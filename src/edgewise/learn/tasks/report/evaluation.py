@@ -32,6 +32,8 @@ class EvaluatedRows:
     """The columns of the data, without targets."""
     cells: list[tuple[str, ...]]
     """The cells of each row in these columns."""
+    num_tested: int
+    """The number of all test rows, of which these may be some, evenly chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,9 +208,9 @@ def worst(target: Numbers | Labels, most: int) -> np.ndarray:
 
 def evaluated_targets(folder: RunFolder) -> list[Numbers | Labels]:
     """The targets of the test rows of a finished run over a table, beside their predictions; nothing without rows."""
-    cells, model = _cells(folder), folder.read_object("model.json")
-    if cells is None:
+    if (tested := _cells(folder)) is None:
         return []
+    (cells, num_tested), model = tested, folder.read_object("model.json")
     # pandas takes a moment, and other runs do without it.
     from edgewise.learn.tables.cell import Problems, read_numbers
     from edgewise.learn.tables.labels import read_labels
@@ -216,7 +218,7 @@ def evaluated_targets(folder: RunFolder) -> list[Numbers | Labels]:
     names = tuple(model["columns"]["target_columns"])
     header = list(cells)
     data_columns = header[1 : header.index(f"{names[0]}_pred")] if f"{names[0]}_pred" in header else []
-    rows = _rows(cells, tuple(name for name in data_columns if name not in names))
+    rows = _rows(cells, tuple(name for name in data_columns if name not in names), num_tested)
     targets: list[Numbers | Labels] = []
     for column_number, name in enumerate(names):
         if name not in cells or f"{name}_pred" not in cells:
@@ -238,19 +240,20 @@ def evaluated_targets(folder: RunFolder) -> list[Numbers | Labels]:
 
 def evaluated_links(folder: RunFolder) -> list[Numbers | Labels]:
     """The test pairs of a finished run over links, beside their predictions; nothing without pairs."""
-    cells = _cells(folder)
-    if cells is None:
+    if (tested := _cells(folder)) is None:
         return []
+    cells, num_tested = tested
     from edgewise.learn.tables.cell import Problems, read_numbers
 
     is_link = np.array(cells["is_link"], dtype=np.int64)
     chance = read_numbers(cells["link_prob"], "link_prob", Problems(), may_be_missing=True)
-    rows = _rows(cells, ("sender", "receiver"))
+    rows = _rows(cells, ("sender", "receiver"), num_tested)
     return [Labels("link", ("no link", "link"), is_link, np.stack([1 - chance, chance], axis=1), rows)]
 
 
-def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
-    """The cells of test_predictions.csv by column, of some rows where there are many; None without rows."""
+def _cells(folder: RunFolder) -> tuple[dict[str, list[str]], int] | None:
+    """The cells of test_predictions.csv by column, of some rows where there are many, and the number of all rows; None
+    without rows."""
     path = folder.path / "test_predictions.csv"
     if not _has_rows(path):
         return None
@@ -260,24 +263,26 @@ def _cells(folder: RunFolder) -> dict[str, list[str]] | None:
 
     # A run writes its own tables in one format, whatever that of its data.
     frame = read_cells(path, TableFormat()).frame
-    if len(frame) > MAX_ROWS:
-        frame = frame.iloc[evenly_spaced(np.arange(len(frame)), MAX_ROWS)]
-    return {name: frame[name].tolist() for name in frame.columns}
+    read = frame.iloc[evenly_spaced(np.arange(len(frame)), MAX_ROWS)] if len(frame) > MAX_ROWS else frame
+    return {name: read[name].tolist() for name in read.columns}, len(frame)
 
 
-def tagged(folder: RunFolder) -> list[tuple[list[str], list[str], list[str]]]:
-    """For each test sentence its words, their true tags and the predicted tags; empty without predictions of tags."""
+def tagged(folder: RunFolder) -> tuple[list[tuple[list[str], list[str], list[str]]], list[int]]:
+    """For each test sentence its words, their true tags and the predicted tags, and its number in the data; empty
+    without predictions of tags."""
     path = folder.path / "test_predictions.jsonl"
     if not path.is_file():
-        return []
+        return [], []
     sentences = [list(json.loads(line).values()) for line in path.read_text("utf-8").split("\n") if line]
-    return [(words, true, predicted) for words, true, predicted in sentences]
+    numbers: list[int] = folder.read_object("splits.json")["test"]
+    return [(words, true, predicted) for words, true, predicted in sentences], numbers
 
 
-def _rows(cells: dict[str, list[str]], header: tuple[str, ...]) -> EvaluatedRows:
+def _rows(cells: dict[str, list[str]], header: tuple[str, ...], num_tested: int) -> EvaluatedRows:
     length = len(next(iter(cells.values())))
     numbers = cells.get("row_in_data", [str(number) for number in range(length)])
-    return EvaluatedRows(numbers, header, list(zip(*(cells[name] for name in header), strict=True)) or [()] * length)
+    cells_of_rows = list(zip(*(cells[name] for name in header), strict=True)) or [()] * length
+    return EvaluatedRows(numbers, header, cells_of_rows, num_tested)
 
 
 def _errors(folder: RunFolder, place: int) -> np.ndarray:

@@ -5,6 +5,7 @@ MissingExtraError where matplotlib is not installed.
 
 import csv
 import io
+import itertools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,7 @@ import numpy as np
 from edgewise.errors import plural
 from edgewise.explain.numbers import formatted, num_digits, percent
 from edgewise.learn.companions import LABELS as COMPANIONS
-from edgewise.learn.files import JsonObject
+from edgewise.learn.files import JsonObject, csv_rows
 from edgewise.learn.tasks.registry import task_of
 from edgewise.learn.tasks.report.evaluation import (
     EvaluatedRows,
@@ -29,7 +30,7 @@ from edgewise.learn.tasks.report.evaluation import (
 )
 from edgewise.learn.tasks.scores import what_predicts
 from edgewise.learn.training.baseline import labels_of
-from edgewise.learn.training.folder import RunFolder, corrupt_as_run_error
+from edgewise.learn.training.folder import FILE_SETTINGS, RunFolder, corrupt_as_run_error
 from edgewise.view.figure import svg
 from edgewise.view.page import Caution, PageTable, Picture, page
 from edgewise.view.training import draw_confusion, draw_coverage, draw_losses, draw_numbers, draw_reliability
@@ -60,7 +61,7 @@ def sections(folder: RunFolder) -> list[Section]:
     report += training_sections(folder, metrics)
     for target in task_of(folder).test_targets(folder):
         report += number_sections(target, metrics) if isinstance(target, Numbers) else label_sections(target)
-    report += tag_sections(tagged(folder))
+    report += tag_sections(*tagged(folder))
     return [*report, ("Data", data(folder, metrics, config)), ("Settings", [settings(config)])]
 
 
@@ -151,7 +152,7 @@ def number_sections(target: Numbers, metrics: JsonObject) -> list[Section]:
         return []
     errors = target.residuals
     content: list[Content] = [
-        f"{plural(len(rows), 'test row')}; half of the errors are below "
+        f"{_tested(target)}; half of the errors are below "
         f"{formatted(np.median(np.abs(errors)))}, the largest is "
         f"{formatted(np.abs(errors).max())}; on average predictions are {formatted(abs(errors.mean()))} too "
         f"{'high' if errors.mean() > 0 else 'low'}.",
@@ -181,6 +182,12 @@ def number_sections(target: Numbers, metrics: JsonObject) -> list[Section]:
     return [(f"{target.name}: predicted and true", content)]
 
 
+def _tested(target: Numbers | Labels) -> str:
+    """How many test rows the section is about."""
+    count, read, tested = len(target.known_rows), len(target.rows.numbers), target.rows.num_tested
+    return plural(count, "test row") if read == tested else f"{count:,} of {tested:,} test rows, evenly chosen"
+
+
 def label_sections(target: Labels) -> list[Section]:
     """A target that is a class: what was taken for what, probabilities, and the worst predicted rows."""
     rows = target.known_rows
@@ -190,7 +197,7 @@ def label_sections(target: Labels) -> list[Section]:
     mixed = confusion(true, predicted, target.classes)
     right = sum(one == other for one, other in zip(true, predicted, strict=True))
     content: list[Content] = [
-        f"{plural(len(rows), 'test row')}, {right:,} of them right.",
+        f"{_tested(target)}, {right:,} of them right.",
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)), "A row is a true class, shaded by its share of the row."
         ),
@@ -216,8 +223,9 @@ def label_sections(target: Labels) -> list[Section]:
     return [(f"{target.name}: predicted and true", content)]
 
 
-def tag_sections(sentences: Sequence[tuple[list[str], list[str], list[str]]]) -> list[Section]:
-    """Tags of words: what was taken for what, and the sentences with the most wrong ones."""
+def tag_sections(sentences: Sequence[tuple[list[str], list[str], list[str]]], numbers: Sequence[int]) -> list[Section]:
+    """Tags of words: what was taken for what, and the sentences with the most wrong ones, by their numbers in the
+    data."""
     if not sentences:
         return []
     mixed = confusion(
@@ -237,7 +245,7 @@ def tag_sections(sentences: Sequence[tuple[list[str], list[str], list[str]]]) ->
             off = [
                 f"{word}: {one}, predicted {other}" for word, one, other in zip(words, true, predicted) if one != other
             ]
-            rows.append([str(number), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
+            rows.append([str(numbers[number]), f"{count} of {len(words)}", _cut("; ".join(off)), _cut(" ".join(words))])
     content: list[Content] = [
         Picture(
             svg(draw_confusion(mixed.labels, mixed.counts)),
@@ -252,8 +260,9 @@ def tag_sections(sentences: Sequence[tuple[list[str], list[str], list[str]]]) ->
 
 def data(folder: RunFolder, metrics: JsonObject, config: JsonObject) -> list[Content]:
     """The files, how many rows each split has, which were rejected and why, and what is in two splits."""
-    files = config.get("data", [])
-    content: list[Content] = [f"Read from {', '.join([files] if isinstance(files, str) else files)}."]
+    named = [config[name] for name in FILE_SETTINGS if name in config]
+    files = [file for value in named for file in ([value] if isinstance(value, str) else value)]
+    content: list[Content] = [f"Read from {', '.join(files)}."]
     for name, what in (("rows", "rows"), ("texts", "texts"), ("tokens", "tokens")):
         counts = metrics.get(name)
         if isinstance(counts, Mapping):
@@ -277,7 +286,7 @@ def rejected_rows(folder: RunFolder) -> list[list[str]]:
     path = folder.path / "rejected.csv"
     if not path.is_file():
         return []
-    return [row for row in list(csv.reader(io.StringIO(path.read_text("utf-8"))))[1:] if len(row) == 5]
+    return [row for row in itertools.islice(csv_rows(path), 1, None) if len(row) == 5]
 
 
 GRAVE_LEAKAGE = 0.05
