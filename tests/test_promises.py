@@ -30,6 +30,7 @@ from edgewise import (
     Window,
     aggregate,
     attend,
+    why,
 )
 from test_attend import refuses
 
@@ -205,6 +206,49 @@ def test_a_shift_of_all_scores_changes_nothing(backend, shift, dtype, name, norm
     after = torch.autograd.grad(shifted.sum(), [*leaves, shifted_bias], materialize_grads=True)
     for one, other in zip(before, after):
         torch.testing.assert_close(other, one, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("backend", [*all_backends, "auto"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize(
+    "neighborhood", [Full(), Causal(), Mask(torch.arange(1024).view(32, 32) % 7 > 1)], ids=lambda x: str(x)[:6]
+)
+def test_a_float32_bias_beside_half_precision_is_not_rounded(backend, dtype, neighborhood):
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(2, 32, 16, generator=generator).to(dtype) for _ in range(3))
+    bias = (torch.randn(32, 32, generator=generator) * 12).round() / 4  # adding 70000 rounds nothing away
+    arguments = dict(neighborhood=neighborhood, score=ScaledDot(0.25))
+    exact = attend(query.double(), key.double(), value.double(), bias=bias.double(), backend="gather", **arguments)
+    for shift in (0.0, 1000.0, 70000.0, -1e5):
+        shifted = (bias + shift).requires_grad_()
+        out = run_or_skip(query, key, value, bias=shifted, backend=backend, **arguments)
+        torch.testing.assert_close(out.double(), exact, atol=0.02, rtol=0.02)
+        (gradient,) = torch.autograd.grad(out.sum(), shifted)
+        assert gradient.dtype == torch.float32 and gradient.isfinite().all()
+
+
+@pytest.mark.parametrize("backend", [*all_backends, "auto"])
+@pytest.mark.parametrize("table", [True, False], ids=["table", "edges"])
+def test_a_half_precision_bias_over_a_small_temperature_does_not_overflow(backend, table):
+    query, key, value = torch.zeros(2, 4).half(), torch.zeros(3, 4).half(), torch.eye(3).half()
+    bias = torch.tensor([[1000.0, 1000.0, 999.0], [-1000.0, -1000.0, -2000.0]]).half()
+    neighborhood, given_bias = (Full(), bias) if table else (Full().to_edges(2, 3), bias.flatten())
+    out = run_or_skip(query, key, value, neighborhood, bias=given_bias, normalize=Softmax(0.01), backend=backend)
+    torch.testing.assert_close(out, torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]).half())
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_sdpa_leaves_a_bias_to_others_that_its_kernels_would_round(device):
+    """Only torch's kernels for the CPU take a float32 bias beside half-precision queries."""
+    tensors = [torch.zeros(4, 8, dtype=torch.bfloat16, device=device)] * 3
+    for bias, temperature, is_rounded in (
+        (torch.float32, 1.0, True),
+        (torch.bfloat16, 0.3, True),
+        (torch.bfloat16, 1.0, False),
+    ):
+        options = dict(bias=torch.zeros(4, 4, dtype=bias, device=device), normalize=Softmax(temperature))
+        refuses_it = "sdpa refuses: the bias is more exact than the queries" in why(*tensors, **options)
+        assert refuses_it == (is_rounded and device != "cpu")
 
 
 @pytest.mark.parametrize("backend", EXACT)

@@ -277,8 +277,10 @@ def _scaled(x: Tensor, factor: Factor, axes: int) -> Tensor:
 
 
 def _scaled_bias(bias: Tensor, inverse_temperature: Factor, axes: int) -> Tensor:
-    """bias / temperature, where infinite numbers stay as they are: their product would give the temperature the
-    gradient 0 · ∞, also for pairs outside the neighborhood."""
+    """bias / temperature, in float32 or better: in half precision a large one overflows, or is rounded by more than the
+    scores differ. Infinite numbers stay as they are: their product would give the temperature the gradient 0 · ∞, also
+    for pairs outside the neighborhood."""
+    bias = bias.to(torch.promote_types(bias.dtype, torch.float32))
     is_infinite = ~bias.isfinite()
     return torch.where(is_infinite, bias, _scaled(torch.where(is_infinite, 0.0, bias), inverse_temperature, axes))
 

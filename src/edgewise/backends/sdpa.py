@@ -33,6 +33,8 @@ def refusals(call: Call) -> tuple[str, ...]:
     reasons += dots.refusals(call)
     if not reasons and (transform := derivatives_at_work(lambda: call.held)):
         reasons.append(f"{transform}, which torch's kernels do not support")
+    if not reasons and call.query.device.type != "cpu" and _bias_dtype(call) != call.query.dtype:
+        reasons.append("the bias is more exact than the queries, and torch's kernels for this device would round it")
     return tuple(reasons)
 
 
@@ -113,9 +115,18 @@ def _kernel_mask(call: Call, mask: Tensor, reaching: Tensor) -> Tensor | None:
     if call.bias is None:  # a mask that does not depend on the key closes whole rows only, and these are open
         return mask | ~reaching if mask.shape[-1] > 1 else None
     assert isinstance(call.normalize, Softmax)
-    bias = (call.bias / call.normalize.temperature).to(call.query.dtype)
+    bias = call.bias.to(_bias_dtype(call)) / call.normalize.temperature
     open_bias = torch.where(mask, bias, torch.where(reaching, -math.inf, 0.0).to(bias.dtype))
     return open_bias.expand(*open_bias.shape[:-1], call.num_keys)
+
+
+def _bias_dtype(call: Call) -> torch.dtype:
+    """In what precision the kernels need the bias: float32 beside half precision where it came so, or is to be divided,
+    as a large one would be rounded by more than the scores differ, or overflow."""
+    assert isinstance(call.normalize, Softmax)
+    if call.bias is None or call.normalize.temperature == 1:
+        return call.query.dtype if call.bias is None else call.bias.dtype
+    return torch.promote_types(call.bias.dtype, torch.float32)
 
 
 def _fused(
