@@ -10,9 +10,11 @@ from hypothesis import strategies as st
 
 from cases import all_backends, all_neighborhoods, all_normalizers, all_scores, in_case, label, named, problem
 from edgewise import (
+    Bilinear,
     Causal,
     Cosine,
     Distance,
+    Dot,
     Edges,
     Entmax15,
     Full,
@@ -30,6 +32,7 @@ from edgewise import (
     Window,
     aggregate,
     attend,
+    attention_weights,
     why,
 )
 from test_attend import refuses
@@ -363,6 +366,27 @@ def test_ties_share_the_weight_of_a_hard_choice(normalize):
     value = torch.tensor([[3.0], [100.0], [6.0], [9.0]])
     for backend in EXACT:
         assert attend(query, key, value, normalize=normalize, backend=backend).item() == 6.0
+
+
+@pytest.mark.parametrize("normalize", [Softmax(0.0), Hardmax(), Hardmax(straight_through=True)], ids=str)
+@pytest.mark.parametrize(
+    "score", [Dot(), ScaledDot(), Cosine(), Bilinear(torch.rand(16, 16))], ids=lambda x: type(x).__name__
+)
+def test_equal_keys_share_the_weight_of_a_hard_choice_wherever_they_stand(normalize, score):
+    """A matrix product may differ in the last digit from column to column."""
+    generator = torch.Generator().manual_seed(0)
+    query, key = torch.randn(3, 16, generator=generator), torch.randn(1, 16, generator=generator).repeat(7, 1)
+    expected, options = torch.full((3, 7), 1 / 7), {"score": score, "normalize": normalize}
+    keys_by_feature = key.mT.contiguous().mT
+    for neighborhood in (Full(), Mask(torch.ones(3, 7, dtype=torch.bool))):
+        for given_key in (key, keys_by_feature):
+            out = attend(query, given_key, torch.eye(7), neighborhood, **options)
+            torch.testing.assert_close(out, expected)
+            for chosen in (None, [0, 2]):
+                weights = attention_weights(query, given_key, neighborhood, queries=chosen, **options).to_dense()
+                torch.testing.assert_close(weights[chosen or [0, 1, 2]], expected[chosen or [0, 1, 2]])
+        by_vmap = torch.vmap(lambda q: attend(q, key, torch.eye(7), neighborhood, **options))(query[None])  # noqa: B023
+        torch.testing.assert_close(by_vmap, expected[None])
 
 
 @st.composite

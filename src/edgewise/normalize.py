@@ -81,9 +81,9 @@ class Softmax:
             raise SettingError(f"Softmax: temperature must not be negative, not {temperature}.")
 
     def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
+        if is_hard(self, scores.dtype):
+            return Hardmax()(scores, rows)
         if not isinstance(self.temperature, Tensor):
-            if self.temperature < torch.finfo(scores.dtype).tiny:  # 0, or what the scores cannot be divided by
-                return Hardmax()(scores, rows)
             if self.temperature == math.inf:
                 return Mean()(scores, rows)
             if self.temperature == 1:
@@ -167,6 +167,13 @@ class Identity:
 
     def __call__(self, scores: Tensor, rows: Rows) -> Tensor:
         return rows.keep(scores)
+
+
+def is_hard(normalize: Normalize, dtype: torch.dtype) -> bool:
+    """Whether all weight goes to the largest scores of this dtype, so that it matters which of them are equal."""
+    if isinstance(normalize, Softmax) and not isinstance(normalize.temperature, Tensor):
+        return normalize.temperature < torch.finfo(dtype).tiny  # 0, or what the scores cannot be divided by
+    return isinstance(normalize, Hardmax)
 
 
 def weights_of(normalize: Normalize, scores: Tensor, rows: Rows) -> Tensor:

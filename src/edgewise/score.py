@@ -240,9 +240,12 @@ def _unit(vector: Tensor) -> Tensor:
     """x / ‖x‖, and 0 with zero gradient for the zero vector.
 
     In float32 or better: in half precision, a square is 0 below 2e-4 and infinite above 256, and the derivative of the
-    length overflows below 0.03.
+    length overflows below 0.03. With the features of a node together in memory: else torch sums several nodes at once,
+    and the last ones in another order, so that equal vectors get lengths that differ in the last digit.
     """
     x = vector.to(torch.promote_types(vector.dtype, torch.float32))
+    if x.dim() > 0 and x.stride(-1) != 1:
+        x = x.contiguous()
     squares = x.square().sum(-1, keepdim=True)
     zero = squares == 0
     return torch.where(zero, 0.0, x * torch.where(zero, 1.0, squares).rsqrt()).to(vector.dtype)

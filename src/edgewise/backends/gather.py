@@ -21,7 +21,7 @@ from edgewise.backends.call import Call
 from edgewise.backends.rows import EdgeScoreRows, TableScoreRows
 from edgewise.neighborhood import Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
-from edgewise.normalize import weights_of
+from edgewise.normalize import is_hard, weights_of
 from edgewise.score import Score, is_dot_product, score_pairs
 
 NAME = "gather"
@@ -72,9 +72,19 @@ def table_blocks(call: Call) -> Iterator[tuple[int, int, int, int]]:
     if kernels.is_exporting():  # sizes are symbols: no span may depend on them
         yield 0, call.num_queries, 0, call.num_keys
         return
-    pairwise = 1 if is_dot_product(call.score) else call.key.shape[-1]
-    for start, stop in _blocks(call.num_queries, call.num_keys * pairwise * call.batch_size):
+    for start, stop in _blocks(call.num_queries, call.num_keys * pair_size(call) * call.batch_size):
         yield start, stop, *call.neighborhood.key_span(start, stop, call.num_queries, call.num_keys)
+
+
+def pair_size(call: Call) -> int:
+    """How many numbers are made for each pair of a table: one where its score is part of a matrix product."""
+    return 1 if _is_matrix_product(call) else call.key.shape[-1]
+
+
+def _is_matrix_product(call: Call) -> bool:
+    """Whether the scores of a table are computed as a matrix product. In the last digit, it may give equal keys other
+    scores in one column than in another, and a hard choice would not let them share: it has each pair by itself."""
+    return is_dot_product(call.score) and not is_hard(call.normalize, call.query.dtype)
 
 
 def block_weights(call: Call, start: int, stop: int, first: int, last: int) -> tuple[Tensor, TableScoreRows]:
@@ -100,7 +110,7 @@ def _pair_weights(
     key, keys = call.key[..., first:last, :], torch.arange(first, last, device=queries.device)
     mask = call.neighborhood.block(queries, keys, call.num_queries, call.num_keys)
     if can_be_read(mask) and is_dot_product(call.score):
-        scores = _pair_scores(call.score, query, key, bias, mask)
+        scores = _pair_scores(call, query, key, bias, mask)
         # Where there are scores, every number is in one of them: if they are finite, so is all that they were made of.
         if scores.numel() > 0 and math.isfinite(scores.detach().sum()):
             rows = TableScoreRows(mask, is_whole=bool(mask.all()))
@@ -108,7 +118,7 @@ def _pair_weights(
 
     query, query_broken = _finite_part(query)
     key, key_broken = _finite_part(key)
-    scores = _pair_scores(call.score, query, key, bias, mask)
+    scores = _pair_scores(call, query, key, bias, mask)
     broken = query_broken.unsqueeze(-1) | key_broken.unsqueeze(-2)
 
     # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is as broken as its ends.
@@ -117,8 +127,8 @@ def _pair_weights(
     return weights_of(call.normalize, scores, rows), rows
 
 
-def _pair_scores(score: Score, query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor) -> Tensor:
-    scores = table_scores(score, query, key)
+def _pair_scores(call: Call, query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor) -> Tensor:
+    scores = (table_scores if _is_matrix_product(call) else _pair_by_pair)(call.score, query, key)
     if mask.dim() > 2:  # whether a mask forbids a pair may not decide which axes the weights have
         scores = scores.expand(broadcast_shape(scores.shape, mask.shape))
     return scores if bias is None else scores + bias.to(scores.dtype)
@@ -129,7 +139,13 @@ def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
     if is_dot_product(score):
         left, right = score.factors(query, key)
         return left @ right.transpose(-2, -1)
-    left, right = _nodes_first(query).unsqueeze(1), _nodes_first(key).unsqueeze(0)
+    return _pair_by_pair(score, query, key)
+
+
+def _pair_by_pair(score: Score, query: Tensor, key: Tensor) -> Tensor:
+    """The same, without a matrix product. The features of a node lie together in memory, so that sums over them are
+    alike in all pairs."""
+    left, right = _nodes_first(query.contiguous()).unsqueeze(1), _nodes_first(key.contiguous()).unsqueeze(0)
     return score_pairs(score, left, right).movedim((0, 1), (-2, -1))
 
 

@@ -11,14 +11,13 @@ from torch import Tensor
 
 from edgewise.backends import triton
 from edgewise.backends.call import Call
-from edgewise.backends.gather import SLICE, block_weights, edge_weights, row_weights, table_blocks
+from edgewise.backends.gather import SLICE, block_weights, edge_weights, pair_size, row_weights, table_blocks
 from edgewise.backends.rows import TableScoreRows
 from edgewise.errors import ShapeError
 from edgewise.graph import Weights
 from edgewise.neighborhood import Edges, Ranges
 from edgewise.neighborhood.checks import count
 from edgewise.neighborhood.index import integers, unchecked
-from edgewise.score import is_dot_product
 
 
 def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> Weights:
@@ -118,9 +117,8 @@ def _weigh_ranges(call: Call, ranges: Ranges, top: int, chosen: Tensor | None) -
 
 def _weigh_rows(call: Call, top: int | None, chosen: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """The weights of some rows of a table, of which no other row is computed."""
-    pairwise = 1 if is_dot_product(call.score) else call.key.shape[-1]
     parts = []
-    at_once = max(1, SLICE // max(1, call.num_keys * pairwise * call.batch_size))
+    at_once = max(1, SLICE // max(1, call.num_keys * pair_size(call) * call.batch_size))
     for rows in chosen.split(at_once) if chosen.numel() > at_once else (chosen,):
         first, last = 0, call.num_keys
         if rows.numel() > 0:
