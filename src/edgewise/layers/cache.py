@@ -28,7 +28,7 @@ class LayerCache:
         self.positions: Tensor | None = None
 
     def append(self, keys: Tensor, values: Tensor, positions: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Remember the keys `(*batch, head, node, dim)`, values and positions of new nodes.
+        """Remember the keys `(*batch, head, node, dim)`, values and positions of new nodes, without their gradients.
 
         Args:
             keys, values: of the new nodes.
@@ -39,6 +39,7 @@ class LayerCache:
         """
         if self.is_full and self.keys is not None and self.values is not None and self.positions is not None:
             return self.keys, self.values, self.positions
+        keys, values = keys.detach(), values.detach()
         if self.is_fixed:
             self.keys, self.values, self.positions, self.length = keys, values, positions, keys.shape[-2]
             return keys, values, positions
@@ -57,8 +58,9 @@ class LayerCache:
         self.keys = _with_room(self.keys, keys, start, -2)
         self.values = _with_room(self.values, values, start, -2)
         self.positions = _with_room(self.positions, positions, start, -1)
-        span = slice(start, self.length)
-        self.keys[..., span, :], self.values[..., span, :], self.positions[..., span] = keys, values, positions
+        # Nobody reads these places yet, so that backward passes of earlier steps need not notice: `data` counts apart.
+        span, keys_held, values_held = slice(start, self.length), self.keys.data, self.values.data
+        keys_held[..., span, :], values_held[..., span, :], self.positions[..., span] = keys, values, positions
 
         return (
             self.keys[..., : self.length, :],
