@@ -186,6 +186,32 @@ def test_decoding_step_by_step_equals_one_pass(kind, num_key_heads, neighborhood
             assert cache.length == 20
 
 
+def test_what_a_cache_holds_carries_no_gradient():
+    """Each step has its own backward pass, whatever was written to the cache since; keys and values are constants."""
+    attention, x = layer("rotary"), nodes(number=20)
+    layer_cache, outputs = Cache().of_layer(0), []
+    for part in x.split(1):
+        outputs.append(attention(part, neighborhood=Causal(), cache=layer_cache))
+    assert layer_cache.keys.grad_fn is None and layer_cache.values.grad_fn is None
+    for out in outputs:
+        out.sum().backward()
+    assert attention.query.weight.grad.abs().sum() > 0
+    assert attention.key.weight.grad is None or (attention.key.weight.grad == 0).all()
+
+    source_cache = Cache().of_source(0)
+    MultiHeadAttention(DIM, HEADS).double()(x, nodes(number=4), cache=source_cache)
+    assert source_cache.keys.grad_fn is None and source_cache.values.grad_fn is None
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("is_source", [True, False])
+def test_a_cache_without_a_position_takes_more_queries_than_keys(is_source):
+    attention, x, source = MultiHeadAttention(DIM, HEADS).double(), nodes(number=6), nodes(number=4)
+    cache = Cache()
+    layer_cache = cache.of_source(0) if is_source else cache.of_layer(0)
+    torch.testing.assert_close(attention(x, source, cache=layer_cache), attention(x, source))
+
+
 def test_each_member_of_a_batch_may_have_positions_of_its_own():
     for kind in ("rotary", "alibi", "t5"):
         attention, x = layer(kind), nodes(3)

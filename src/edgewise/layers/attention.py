@@ -15,7 +15,7 @@ from edgewise.layers.cache import LayerCache
 from edgewise.layers.given import require_nodes, require_positions, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, over_heads, require_multiple
 from edgewise.layers.linear import Linear, linear, may_be_joined
-from edgewise.layers.position import PairPosition, default_positions, distances
+from edgewise.layers.position import PairPosition, default_key_positions, default_positions, distances
 from edgewise.layers.scorer import Given, LearnedScore
 from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
 from edgewise.neighborhood.checks import count
@@ -205,10 +205,11 @@ class MultiHeadAttention(nn.Module):
         if edge_rows is not None and self.position is not None:  # which has a part for each edge
             parts = tuple(x if x is None else edge_rows.spread(x, axis) for x, axis in zip(parts, (-2, -2, -1)))
             edge_rows = None
-        if self.position is not None or cache is not None:
-            positions, key_positions = default_positions(
-                num_queries, num_keys, start, positions, key_positions, like=queries
-            )
+        if self.position is not None or cache is not None:  # which stores the positions of keys
+            if key_positions is None:
+                key_positions = default_key_positions(num_queries, num_keys, start, positions, like=queries)
+            if self.position is not None and positions is None:
+                positions = default_positions(num_queries, key_positions)
             if key_positions.dim() > 1:  # a batch axis of positions is that of the keys with the same number
                 key_positions = key_positions[(None,) * (key.dim() - 1 - key_positions.dim())]
         if self.position is not None and positions is not None and key_positions is not None:

@@ -380,21 +380,23 @@ def _angles(positions: Tensor, dim: int, base: float, dtype: torch.dtype) -> Ten
     return positions[..., None] * rates.to(torch.promote_types(dtype, torch.float32))
 
 
-def default_positions(
-    num_queries: int, num_keys: int, start: int, positions: Tensor | None, key_positions: Tensor | None, like: Tensor
-) -> tuple[Tensor, Tensor]:
-    """Positions of queries and new keys where they are not given: keys follow on `start`, queries are the last ones."""
-    if key_positions is None and positions is not None and num_queries == num_keys:
-        key_positions = positions
-    if key_positions is None:
-        key_positions = torch.arange(start, start + num_keys, device=like.device)
-    if positions is None:
-        positions = key_positions[..., num_keys - num_queries :] if num_queries <= num_keys else None
-    if positions is None:
+def default_key_positions(
+    num_queries: int, num_keys: int, start: int, positions: Tensor | None, like: Tensor
+) -> Tensor:
+    """Positions of new keys where they are not given: those of as many queries, else they follow on `start`."""
+    if positions is not None and num_queries == num_keys:
+        return positions
+    return torch.arange(start, start + num_keys, device=like.device)
+
+
+def default_positions(num_queries: int, key_positions: Tensor) -> Tensor:
+    """Positions of queries where they are not given: those of the last new keys."""
+    num_keys = key_positions.shape[-1]
+    if num_queries > num_keys:
         raise ShapeError(
             f"{num_queries} queries and {num_keys} keys: with more queries than keys, positions must be given."
         )
-    return positions, key_positions
+    return key_positions[..., num_keys - num_queries :]
 
 
 def distances(neighborhood: Neighborhood, positions: Tensor, key_positions: Tensor) -> Tensor:

@@ -102,6 +102,15 @@ def test_writing_with_a_cache_equals_one_pass(changes):
     torch.testing.assert_close(torch.cat(found, 1), expected)
 
 
+@pytest.mark.parametrize("changes", TRANSFORMERS, ids=str)
+def test_writing_with_a_cache_more_tokens_than_the_source_has(changes):
+    model, source, tokens, lengths = model_of(**changes), texts(2, 3), texts(2, 7, seed=2), torch.tensor([3, 2])
+    with torch.no_grad():
+        expected = model(TranslationBatch(source, lengths, tokens))
+        scores = model.write(tokens, model.read(source, lengths), lengths, cache=Cache())
+    torch.testing.assert_close(scores, expected)
+
+
 @every_model
 def test_writing_word_by_word_equals_one_pass(settings):
     model, source, tokens, lengths = model_of(settings), texts(3, 6), texts(3, 7, seed=2), torch.tensor([6, 3, 4])
