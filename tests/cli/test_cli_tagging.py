@@ -4,13 +4,18 @@ import gzip
 import json
 import random
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from safetensors.numpy import load_file
+from safetensors.torch import save_file
 
 from cli_tables import read_csv
+from edgewise.learn.networks.encoder import MaskedModel
+from edgewise.learn.networks.text_settings import bert
+from edgewise.learn.pretrained.bert import checkpoint_of
 
 NAMES = ["Lund", "Paris", "Lincoln", "Sydney", "Florence", "Austin", "Jackson", "Madison"]
 """Each is a person after a title, and a place after a preposition."""
@@ -240,6 +245,23 @@ def test_it_starts_from_what_a_masked_run_has_learned(files, edgewise, tmp_path)
         (["--model-dim", 64], "--model-dim is 64, but the model of"),
     ]:
         assert message in edgewise("train", *files, *TAGGING, "--pretrained", masked, *words, "-o", tmp_path / "b")[2]
+
+
+def test_it_starts_from_a_checkpoint_with_more_vectors_than_tokens(files, edgewise, tmp_path):
+    """As published ones have, whose vocabulary is filled up to a multiple of eight."""
+    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "mr", "mrs", "paris", "lives", "in", "."]
+    model = MaskedModel(16, replace(bert(1, 2, 16), context=32))
+    config, tensors = checkpoint_of(model)
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs/config.json").write_text(json.dumps(config))
+    (tmp_path / "theirs/vocab.txt").write_text("\n".join(pieces) + "\n")
+    save_file(tensors, tmp_path / "theirs/model.safetensors")
+    assert edgewise("convert", tmp_path / "theirs", "-o", tmp_path / "masked")[0] == 0
+    words = ["--pretrained", tmp_path / "masked", "--epochs", 1, "--threads", 1]
+    code, _, err = edgewise("train", *files, *TAGGING, *words, "-o", tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert load_file(tmp_path / "run/model.safetensors")["encoder.embedding.weight"].shape == (16, 16)
+    assert edgewise("predict", tmp_path / "run", files[1], "-o", tmp_path / "out.jsonl")[0] == 0
 
 
 def test_bad_words(files, run, edgewise, tmp_path):

@@ -9,6 +9,8 @@ from edgewise.learn.batches.tokens import TokenBatch
 from edgewise.learn.networks.encoder import RecurrentTokenEncoder, TokenEncoder, drop_words, encoder_of
 from edgewise.learn.networks.text import TagModel
 from edgewise.learn.networks.text_settings import ReaderSettings, TransformerSettings
+from edgewise.learn.tasks.tagging.task import TaggingEncoder, Tags
+from edgewise.learn.tasks.vocabulary import tokenizer_and_weights
 from edgewise.learn.training.loss import TokenLoss
 
 SMALL = TransformerSettings(num_layers=1, num_heads=2, model_dim=8, context=16)
@@ -44,6 +46,17 @@ def test_a_token_without_a_tag_counts_nothing(name):
     expected = -model(batch).log_softmax(-1)[[0, 2, 4], [1, 2, 0]].sum()
     torch.testing.assert_close(total, expected)
     assert count == 3
+
+
+@pytest.mark.parametrize("kind", ["words", "bpe"])
+def test_every_vocabulary_of_a_run_hides_words(kind):
+    """Byte pairs have no unknown token: their <mask> hides words."""
+    tokenizer, _ = tokenizer_and_weights(None, ["the cat sat on the mat"], kind, 300, False)
+    reader = ReaderSettings(word_dropout=0.9, head_dropout=0.0)
+    torch.manual_seed(0)
+    network = TaggingEncoder(tokenizer, kind, reader, SMALL).new_network(Tags(("A", "B"), "A")).train()
+    batch = TokenBatch.pack([tokenizer.encode("the cat sat on the mat").numbers])
+    assert not torch.allclose(network(batch), network(batch))
 
 
 def test_words_are_hidden_in_training_only():

@@ -73,7 +73,8 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -440,7 +441,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -810,7 +812,8 @@ class GraphClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -1144,7 +1147,8 @@ class GraphRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -1480,7 +1484,8 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -1835,7 +1840,8 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -2186,7 +2192,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -2627,7 +2634,8 @@ class NodeRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -3067,7 +3075,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -3105,7 +3114,7 @@ class TextClassifier(ClassifierMixin, Estimator):
             an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
             any other value is refused.
         encoder: A transformer, or a recurrent network (lstm, gru, rnn) in both directions; `model` names it.
-        word_dropout: The fraction of tokens that is replaced by the unknown token in each training step.
+        word_dropout: The fraction of tokens that is replaced by the unknown token or a mask in each training step.
         head_dropout: Dropout of the vectors before the output layer, in training.
         readout: How token vectors become one vector of the text.
         num_layers: Blocks.
@@ -3387,7 +3396,8 @@ class TextRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -3423,7 +3433,7 @@ class TextRegressor(RegressorMixin, Estimator):
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         encoder: A transformer, or a recurrent network (lstm, gru, rnn) in both directions; `model` names it.
-        word_dropout: The fraction of tokens that is replaced by the unknown token in each training step.
+        word_dropout: The fraction of tokens that is replaced by the unknown token or a mask in each training step.
         head_dropout: Dropout of the vectors before the output layer, in training.
         readout: How token vectors become one vector of the text.
         num_layers: Blocks.
@@ -3723,7 +3733,8 @@ class LinkPredictor(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4075,7 +4086,8 @@ class Forecaster(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4312,7 +4324,8 @@ class DynamicsModel(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4555,7 +4568,8 @@ class LanguageModel(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4819,7 +4833,7 @@ class Tagger(Estimator):
     Args:
         model: The model by its name, such as lstm, gpt2 or bert.
         encoder: A transformer, or a recurrent network (lstm, gru, rnn) in both directions; `model` names it.
-        word_dropout: The fraction of tokens that is replaced by the unknown token in each training step.
+        word_dropout: The fraction of tokens that is replaced by the unknown token or a mask in each training step.
         head_dropout: Dropout of the vectors before the output layer, in training.
         num_layers: Blocks.
         num_heads: Attention heads.
@@ -4841,7 +4855,8 @@ class Tagger(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -5112,7 +5127,8 @@ class Translator(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step.
+        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
+            after the warm-up.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).

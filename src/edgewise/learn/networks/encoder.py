@@ -115,7 +115,7 @@ def drop_words(texts: TokenBatch, unknown_token: int | None, rate: float) -> Tok
 
     Args:
         texts: the tokens.
-        unknown_token: the token for words out of vocabulary; None disables word dropout.
+        unknown_token: the token for words out of vocabulary, or for masked ones; None disables word dropout.
         rate: the probability that a token is replaced.
     """
     if unknown_token is None or not rate:

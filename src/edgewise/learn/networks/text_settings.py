@@ -139,7 +139,7 @@ class ReaderSettings:
     encoder: EncoderName = setting("transformer", hidden=True)
     """A transformer, or a recurrent network (lstm, gru, rnn) in both directions; `--model` names it."""
     word_dropout: float = setting(0.2, at_least=0, below=1)
-    """The fraction of tokens that is replaced by the unknown token in each training step."""
+    """The fraction of tokens that is replaced by the unknown token or a mask in each training step."""
     head_dropout: float = setting(0.3, at_least=0, below=1)
     """Dropout of the vectors before the output layer, in training."""
 

@@ -86,6 +86,9 @@ class TaggingEncoder:
     """The encoder of a sentence."""
     settings: TransformerSettings
     """The architecture of the encoder."""
+    num_tokens: int | None = None
+    """Tokens that the network has vectors for: those of the tokenizer, and any unused ones after them; None is those of
+    the tokenizer."""
     start: dict[str, torch.Tensor] = field(metadata=TRANSIENT, default_factory=dict)
     """Initial weights of the encoder."""
 
@@ -96,7 +99,8 @@ class TaggingEncoder:
 
     def new_network(self, output: Tags) -> TagModel:
         """A network that scores each tag for each token."""
-        network = TagModel(len(self.tokenizer), self.tokenizer.unknown, len(output.tags), self.reader, self.settings)
+        num_tokens = len(self.tokenizer) if self.num_tokens is None else self.num_tokens
+        network = TagModel(num_tokens, self.hiding_token, len(output.tags), self.reader, self.settings)
         if self.start:
             network.encoder.load_state_dict(self.start)
         return network
@@ -198,7 +202,8 @@ def prepared(
     tokenizer, weights = tokenizer_and_weights(
         settings.pretrained, texts, settings.tokens, settings.vocabulary_size, settings.lowercase
     )
-    encoder = TaggingEncoder(tokenizer, tokenizer.kind, settings.reader, settings.model, weights)
+    num_tokens = weights["embedding.weight"].shape[0] if weights else len(tokenizer)
+    encoder = TaggingEncoder(tokenizer, tokenizer.kind, settings.reader, settings.model, num_tokens, weights)
     usual = UsualTags(words, tags_of_sentences).usual
     output = Tags(tuple(tags), usual, names_of(settings.text_columns, settings.target_columns))
     fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=output)
