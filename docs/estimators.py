@@ -169,7 +169,8 @@ def written_type(annotation: Any, choices: tuple[object, ...]) -> str:
         others = [written_type(part, choices) for part in parts if part is not NoneType]
         return " | ".join([*others, *(["None"] if NoneType in parts else [])])
     if origin is Literal or (annotation is str and choices):
-        listed = f"Literal[{', '.join(map(quoted, parts if origin is Literal else choices))}]"
+        words = [word for word in parts if word in choices] if origin is Literal else choices
+        listed = f"Literal[{', '.join(map(quoted, words))}]"
         return f"{listed} | str" if any(set(choices) <= set(names) for names in EXTENSIBLE) else listed
     if origin is tuple:
         return f"Sequence[{written_type(parts[0], ())}]"

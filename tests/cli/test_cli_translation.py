@@ -196,6 +196,15 @@ def test_pairs_that_cannot_be_used_are_listed(edgewise, tmp_path):
     assert "more than --context 20" in listed[2]["reason"]
 
 
+def test_positions_that_sentences_cannot_share_are_refused_before_anything_is_written(table, edgewise, tmp_path):
+    code, out, err = edgewise("train", table, *COLUMNS, "--position", "shaw", "-o", tmp_path / "run")
+    assert (code, out) == (2, "")
+    assert "--position is 'shaw'; for translation expected one of rotary, learned, sinusoidal, alibi, t5, none" in err
+    assert not (tmp_path / "run").exists()
+    _, out, _ = edgewise("train", "translation", "--help")
+    assert "alibi" in out and "shaw" not in out
+
+
 def test_bad_words(table, edgewise, tmp_path):
     (tmp_path / "a.en").write_text("one\ntwo\n")
     (tmp_path / "a.de").write_text("eins\n")

@@ -30,6 +30,14 @@ def test_it_learns(writer):
     assert writer.metrics_["rows"] == {"train": 27, "val": 5, "rejected": 0}
 
 
+def test_a_search_ends_where_learned_positions_end():
+    model = Translator(context=16, position="learned", num_heads=2, **{**SMALL, "epochs": 1}).fit(WORDS, BACKWARD)
+    assert model.trained_.output.beam.max_length == 16
+    assert len(model.predict(WORDS)) == len(WORDS)
+    elsewhere = Translator(context=16, position="alibi", num_heads=2, **QUICK).fit(WORDS, BACKWARD)
+    assert elsewhere.trained_.output.beam.max_length == QUICK["max_length"]
+
+
 def test_what_cannot_be_translated_is_none(writer):
     with pytest.warns(UserWarning, match="predict: 2 of 4 texts are empty or too long"):
         found = writer.predict(["abc", "", "a" * 300, "cab"])

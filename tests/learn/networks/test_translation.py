@@ -93,6 +93,20 @@ def test_padding_and_later_tokens_change_nothing(settings):
     assert not torch.allclose(model(TranslationBatch(other, lengths, tokens))[1], scores[1])
 
 
+@pytest.mark.parametrize(("window", "reach"), [(1, (0, 0)), (2, (0, 1)), (3, (1, 1)), (4, (1, 2))])
+def test_the_source_is_read_in_a_window_too(window, reach):
+    """A token depends on those that two layers reach, whether or not its text is padded."""
+    model, source = model_of(window=window), texts(2, 7)
+    lengths = torch.tensor([7, 5])
+    changed = source.clone()
+    changed[:, 3] = 3 + (changed[:, 3] - 2) % 6
+    with torch.no_grad():
+        differs = (model.read(changed, lengths) - model.read(source, lengths)).abs().amax(-1) > 1e-6
+    before, after = reach
+    expected = [3 - 2 * after <= place <= 3 + 2 * before for place in range(7)]
+    assert differs.tolist() == [expected, [does and place < 5 for place, does in enumerate(expected)]]
+
+
 @pytest.mark.parametrize("changes", TRANSFORMERS, ids=str)
 def test_writing_with_a_cache_equals_one_pass(changes):
     model, source, tokens, lengths = model_of(**changes), texts(3, 6), texts(3, 7, seed=2), torch.tensor([6, 3, 4])

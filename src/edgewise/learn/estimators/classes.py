@@ -3124,7 +3124,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         hidden_dim: Width of the feed-forward networks; None is 4 · model_dim.
         context: Tokens that are read at once in training; with learned positions the most that can be read at all.
         position: How positions are encoded.
-        window: How many tokens a token attends to, itself among them; None is all before it.
+        window: How many tokens of its own text a token attends to, itself among them: those before it where a text is
+            written, else those on both sides; None is all of them.
         norm: Normalization before attention and feed-forward network, or after the residual sum.
         norm_eps: What keeps a normalization from dividing by zero.
         activation: In the feed-forward networks.
@@ -3199,7 +3200,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         dropout: float | Literal["auto"] = "auto",
         norm_embeddings: bool | Literal["auto"] = "auto",
         num_segments: int | Literal["auto"] = "auto",
-        tokens: Literal["characters", "words", "bpe", "wordpiece"] = "words",
+        tokens: Literal["characters", "words", "bpe"] = "words",
         vocabulary_size: int = 32768,
         lowercase: bool = False,
         pretrained: str | None = None,
@@ -3443,7 +3444,8 @@ class TextRegressor(RegressorMixin, Estimator):
         hidden_dim: Width of the feed-forward networks; None is 4 · model_dim.
         context: Tokens that are read at once in training; with learned positions the most that can be read at all.
         position: How positions are encoded.
-        window: How many tokens a token attends to, itself among them; None is all before it.
+        window: How many tokens of its own text a token attends to, itself among them: those before it where a text is
+            written, else those on both sides; None is all of them.
         norm: Normalization before attention and feed-forward network, or after the residual sum.
         norm_eps: What keeps a normalization from dividing by zero.
         activation: In the feed-forward networks.
@@ -3518,7 +3520,7 @@ class TextRegressor(RegressorMixin, Estimator):
         dropout: float | Literal["auto"] = "auto",
         norm_embeddings: bool | Literal["auto"] = "auto",
         num_segments: int | Literal["auto"] = "auto",
-        tokens: Literal["characters", "words", "bpe", "wordpiece"] = "words",
+        tokens: Literal["characters", "words", "bpe"] = "words",
         vocabulary_size: int = 32768,
         lowercase: bool = False,
         pretrained: str | None = None,
@@ -4555,7 +4557,8 @@ class LanguageModel(Estimator):
         hidden_dim: Width of the feed-forward networks; None is 4 · model_dim.
         context: Tokens that are read at once in training; with learned positions the most that can be read at all.
         position: How positions are encoded.
-        window: How many tokens a token attends to, itself among them; None is all before it.
+        window: How many tokens of its own text a token attends to, itself among them: those before it where a text is
+            written, else those on both sides; None is all of them.
         norm: Normalization before attention and feed-forward network, or after the residual sum.
         norm_eps: What keeps a normalization from dividing by zero.
         activation: In the feed-forward networks.
@@ -4652,7 +4655,7 @@ class LanguageModel(Estimator):
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
-        tokens: Literal["characters", "words", "bpe", "wordpiece"] = "characters",
+        tokens: Literal["characters", "words", "bpe"] = "characters",
         vocabulary_size: int = 8192,
         split_sizes: Sequence[float] = (0.9, 0.1),
         steps: int = 2000,
@@ -4842,7 +4845,8 @@ class Tagger(Estimator):
         hidden_dim: Width of the feed-forward networks; None is 4 · model_dim.
         context: Tokens that are read at once in training; with learned positions the most that can be read at all.
         position: How positions are encoded.
-        window: How many tokens a token attends to, itself among them; None is all before it.
+        window: How many tokens of its own text a token attends to, itself among them: those before it where a text is
+            written, else those on both sides; None is all of them.
         norm: Normalization before attention and feed-forward network, or after the residual sum.
         norm_eps: What keeps a normalization from dividing by zero.
         activation: In the feed-forward networks.
@@ -4941,7 +4945,7 @@ class Tagger(Estimator):
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
         logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
-        tokens: Literal["characters", "words", "bpe", "wordpiece"] = "words",
+        tokens: Literal["characters", "words", "bpe"] = "words",
         vocabulary_size: int = 32768,
         lowercase: bool = False,
         pretrained: str | None = None,
@@ -5114,7 +5118,8 @@ class Translator(Estimator):
         hidden_dim: Width of the feed-forward networks; None is 4 · model_dim.
         context: Tokens that are read at once in training; with learned positions the most that can be read at all.
         position: How positions are encoded.
-        window: How many tokens a token attends to, itself among them; None is all before it.
+        window: How many tokens of its own text a token attends to, itself among them: those before it where a text is
+            written, else those on both sides; None is all of them.
         norm: Normalization before attention and feed-forward network, or after the residual sum.
         norm_eps: What keeps a normalization from dividing by zero.
         activation: In the feed-forward networks.
@@ -5159,7 +5164,7 @@ class Translator(Estimator):
         beam_size: Candidate texts at each step; 1 always takes the likeliest token.
         length_penalty: α: texts are compared by ln p / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 favors short
             ones.
-        max_length: Tokens of a text, at most.
+        max_length: Tokens of a text, at most; with learned positions never more than the context.
         vocabulary_size: Byte pairs, of both languages together, at most.
         label_smoothing: The share of the target probability that is spread over all tokens.
         cell: The recurrent cell: lstm, gru or rnn (one tanh).
@@ -5187,7 +5192,7 @@ class Translator(Estimator):
         model_dim: int | Literal["auto"] = "auto",
         hidden_dim: int | Literal["auto"] | None = "auto",
         context: int | Literal["auto"] = "auto",
-        position: Literal["auto", "rotary", "learned", "sinusoidal", "alibi", "t5", "shaw", "none"] = "auto",
+        position: Literal["auto", "rotary", "learned", "sinusoidal", "alibi", "t5", "none"] = "auto",
         window: int | None = None,
         norm: Literal["auto", "pre", "post"] = "auto",
         norm_eps: float | Literal["auto"] = "auto",

@@ -12,8 +12,14 @@ from edgewise.layers.linear import Linear
 from edgewise.layers.recurrent import CellName, RecurrentEncoder
 from edgewise.learn.batches.tokens import MaskedBatch, TokenBatch
 from edgewise.learn.networks.text_settings import EncoderName, TransformerSettings
-from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, position_encoding_of, within_texts
-from edgewise.neighborhood import Full, Neighborhood, Window
+from edgewise.learn.networks.transformer import (
+    TransformerBlocks,
+    add_positions,
+    around,
+    position_encoding_of,
+    within_texts,
+)
+from edgewise.neighborhood import Neighborhood
 
 
 class TokenEncoder(nn.Module):
@@ -41,9 +47,8 @@ class TokenEncoder(nn.Module):
 
     @property
     def neighborhood(self) -> Neighborhood:
-        """The neighborhood of a text: each token attends to all tokens."""
-        window = self.settings.window
-        return Full() if window is None else Window((window - 1) // 2, window // 2)
+        """The neighborhood of a text: each token attends to all tokens, or to those around it."""
+        return around(self.settings)
 
     def forward(
         self,

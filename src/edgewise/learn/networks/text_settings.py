@@ -41,7 +41,8 @@ class TransformerSettings:
     position: PositionName = setting("rotary")
     """How positions are encoded."""
     window: int | None = setting(None, at_least=1)
-    """How many tokens a token attends to, itself among them; None is all before it."""
+    """How many tokens of its own text a token attends to, itself among them: those before it where a text is written,
+    else those on both sides; None is all of them."""
     norm: Literal["pre", "post"] = setting("pre")
     """Normalization before attention and feed-forward network, or after the residual sum."""
     norm_eps: float = setting(1e-5, hidden=True)
@@ -200,7 +201,7 @@ class BeamSettings:
     length_penalty: float = setting(0.6, at_least=0, below=math.inf)
     """α: texts are compared by ln p / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 favors short ones."""
     max_length: int = setting(128, at_least=1)
-    """Tokens of a text, at most."""
+    """Tokens of a text, at most; with learned positions never more than the context."""
 
     def __post_init__(self) -> None:
         check(self)

@@ -105,6 +105,12 @@ def causal(settings: TransformerSettings) -> Neighborhood:
     return Causal() if settings.window is None else Window(settings.window - 1, 0)
 
 
+def around(settings: TransformerSettings) -> Neighborhood:
+    """Each token attends to all of its text, or to a window of them around it where the settings have one."""
+    window = settings.window
+    return Full() if window is None else Window((window - 1) // 2, window // 2)
+
+
 def within_texts(neighborhood: Neighborhood, batch: TokenBatch) -> tuple[Neighborhood, Tensor | None]:
     """The neighborhood within each text of a batch, and the places of the tokens; None where each row is one text."""
     if batch.offsets is None:

@@ -15,8 +15,8 @@ from edgewise.layers.dropout import Dropout
 from edgewise.layers.recurrent import RecurrentDecoder, RecurrentEncoder, RecurrentSource, RecurrentState
 from edgewise.learn.batches.tokens import TranslationBatch
 from edgewise.learn.networks.text_settings import RecurrentSettings, TransformerSettings
-from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, causal, position_encoding_of
-from edgewise.neighborhood import Lengths, Neighborhood
+from edgewise.learn.networks.transformer import TransformerBlocks, add_positions, around, causal, position_encoding_of
+from edgewise.neighborhood import Full, Lengths, Neighborhood
 
 
 class Writer(nn.Module):
@@ -102,7 +102,7 @@ class TranslationProgress:
 class TranslationModel(Writer):
     """A transformer.
 
-        encoder  x = √d E[source] + position;  x = blocks(x), each token attending to all true ones
+        encoder  x = √d E[source] + position;  x = blocks(x), each token attending to all true ones (in a window)
         decoder  y = √d E[target] + position;  y = blocks(y, x), each token attending to those before, and to x
         scores   y Eᵀ
 
@@ -123,7 +123,10 @@ class TranslationModel(Writer):
         vectors: Float[Tensor, " graph key model_dim"] | None = None,
         trace: Trace | None = None,
     ) -> Float[Tensor, " graph key model_dim"]:
-        return self.encoder(self._placed(source, None, vectors), Lengths(lengths), trace=trace)
+        window = around(self.settings)
+        # With the lengths of queries, too: else a window would be counted from the last place.
+        neighborhood = Lengths(lengths) if isinstance(window, Full) else window & Lengths(lengths, lengths)
+        return self.encoder(self._placed(source, None, vectors), neighborhood, trace=trace)
 
     def write(
         self,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
-from edgewise.choices import CELLS, CellName
+from edgewise.choices import CELLS, CellName, PositionName
 from edgewise.errors import SettingError
 from edgewise.learn.networks.text_settings import CONFIGURATIONS, BeamSettings, RecurrentSettings, TransformerSettings
 from edgewise.learn.settings import check, setting, spelled
@@ -14,6 +14,8 @@ from edgewise.learn.training.settings import TrainSettings, default_threads
 
 ModelSettings = TransformerSettings | RecurrentSettings
 MODEL = TransformerSettings(num_layers=3, model_dim=256, hidden_dim=512, context=256, dropout=0.3)
+POSITIONS = tuple(name for name in get_args(PositionName) if name != "shaw")
+"""Encodings of positions; that of Shaw et al. lists its pairs, which sentences of different lengths do not share."""
 RECIPE = TrainSettings(
     epochs=30,
     batch_size=2048,
@@ -109,6 +111,7 @@ SETTINGS = TaskSettings(
     predict_flags=("text_columns",),
     estimators=("Translator",),
     unused=dict.fromkeys(("loss_function", "huber_width"), "tokens are learned by cross-entropy"),
+    choices={"position": POSITIONS},
     presets=(*CELLS, *CONFIGURATIONS),
     derive=sizes_of_model,
 )

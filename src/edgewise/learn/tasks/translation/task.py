@@ -238,9 +238,18 @@ def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[st
         settings=settings.model,
     )
     names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
-    fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=Translations(names, settings.beam))
+    output = Translations(names, beam_of(settings))
+    fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {split: split_rows.tolist() for split, split_rows in splits.items()}
     return Prepared(settings, TranslationData(texts, pairs), splits, fitted, rows, texts.rejected)
+
+
+def beam_of(settings: TranslationRunSettings) -> BeamSettings:
+    """The beam search, which ends where the learned positions end: no training pair is longer either."""
+    beam, model = settings.beam, settings.model
+    if isinstance(model, TransformerSettings) and model.position == "learned":
+        return dataclasses.replace(beam, max_length=min(beam.max_length, model.context))
+    return beam
 
 
 def loader(prepared: PreparedPairs, split: str, batch_size: int, seed: int | None) -> Loader:
