@@ -1,5 +1,6 @@
 """What only a process of its own can show: start-up, what is imported, signals."""
 
+import io
 import json
 import os
 import signal
@@ -179,16 +180,43 @@ def test_processes_that_cannot_be_started(words, message, capsys):
     assert (code, message in capsys.readouterr().err) == (2, True)
 
 
-def test_a_reader_that_goes_away_is_no_error(trained, tmp_path):
-    data = write_csv(tmp_path / "many.csv", {"smiles": ["CCO"] * 2000})
-    process = subprocess.Popen(
-        command("predict", trained, data, "-o", "-"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+class ClosedOutput(io.StringIO):
+    """A pipe whose reader has gone, which is noticed when it is written to, or only at the end."""
+
+    def __init__(self, *, at_end):
+        super().__init__()
+        self.at_end = at_end
+
+    def write(self, text):
+        if not self.at_end:
+            raise BrokenPipeError
+        return len(text)
+
+    def flush(self):
+        raise BrokenPipeError
+
+
+def test_a_training_whose_reader_goes_away_is_not_taken_for_finished(tmp_path, monkeypatch):
+    """As `edgewise train … | head -1`: the exit code is that of a program that SIGPIPE ends."""
+    data = write_csv(tmp_path / "edges.csv", {"a": list("abcd") * 5, "b": list("bcda") * 5, "y": range(20)})
+    monkeypatch.setattr(sys, "stdout", ClosedOutput(at_end=False))
+    assert main(["train", "edges", str(data), "--target-columns", "y", "-o", str(tmp_path / "run")]) == 141
+    assert not (tmp_path / "run/model.json").exists()
+    monkeypatch.setattr(sys, "stdout", ClosedOutput(at_end=True))
+    assert main(["defaults", "nodes"]) == 0, "all was done"
+
+
+def test_a_reader_that_goes_away_ends_a_prediction_quietly(trained, tmp_path):
+    data = write_csv(tmp_path / "many.csv", {"smiles": ["CCO"] * 2000, "note": ["more than a pipe holds" * 9] * 2000})
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    # Without a buffer, Python drops the rest of a long text that the reader did not take, and says nothing.
+    environment = {**os.environ, "PYTHONUNBUFFERED": ""}
+    process = subprocess.Popen(command("predict", trained, data, "-o", "-"), **streams, env=environment)
     process.stdout.readline()
     process.stdout.close()
     with process.stderr:
         err = process.stderr.read()
-    assert (process.wait(timeout=60), "Traceback" in err, "Broken" in err) == (0, False, False)
+    assert (process.wait(timeout=60), "Traceback" in err, "Broken" in err) == (141, False, False)
 
 
 def test_version_and_no_verb(capsys):

@@ -106,15 +106,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         argv: The words after `edgewise`; None for those of the process.
 
     Returns:
-        The exit code: 0 done, 2 an error that the message explains, 130 stopped by Ctrl-C.
+        The exit code: 0 done, 2 an error that the message explains, 130 stopped by Ctrl-C, 141 stopped because the
+        reader of the output has closed it, as `head` does.
     """
     try:
         return parsed_and_run(sys.argv[1:] if argv is None else list(argv))
     except EdgewiseError as error:
         return fail(str(error))
-    except BrokenPipeError:  # the reader of the output has closed it, as `head` does
+    except BrokenPipeError:
+        # What the shell reports of a program that SIGPIPE ends. A script must not take a run for finished.
         forget_output()
-        return 0
+        return 141
     except OSError as error:
         if error.filename is not None:
             return fail(f"{error.filename}: {error.strerror or error}.")
@@ -156,8 +158,10 @@ def parsed_and_run(words: Sequence[str]) -> int:
     arguments = parser_of(name, verb_words).parse_args(verb_words)
     with reading(name, vars(arguments)) if name in TABLE_VERBS else contextlib.nullcontext():
         code = arguments.run(arguments)
-    sys.stdout.flush()  # so that a full disk is an error of the verb, not of Python while it exits
-
+    try:
+        sys.stdout.flush()  # so that a full disk is an error of the verb, not of Python while it exits
+    except BrokenPipeError:  # all is done, and the reader has seen enough
+        forget_output()
     return code
 
 
