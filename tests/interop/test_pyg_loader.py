@@ -421,3 +421,21 @@ def test_times_limit_pairs_that_are_no_links(one_type, kind):
     for batch in loader:
         limits = (links.amax(0) + 5)[batch.input_id]
         assert bool((batch.time <= limits[batch.batch]).all())
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("of", ["nodes", "edges"])
+def test_times_are_whole_numbers_of_any_size(dtype, of):
+    """Node 0 hears of 1 and 2, and they of nobody; the seed's time is the last one that the type can say."""
+    last = torch.iinfo(dtype).max
+    data = Data(x=torch.eye(3), edge_index=torch.tensor([[1, 2], [0, 0]]))
+    data.time = torch.tensor([last, 5, 7] if of == "nodes" else [5, 7], dtype=dtype)
+    times = {} if of == "nodes" else {"input_time": torch.tensor([last], dtype=dtype)}
+    (batch,) = NeighborLoader(data, [-1], torch.tensor([0]), **times, time_attr="time", batch_size=1)
+    assert batch.n_id.tolist() == [0, 1, 2]
+    hetero = HeteroData()
+    hetero["author"].x, hetero["paper"].x = torch.eye(2), torch.eye(1)
+    hetero["author", "to", "paper"].edge_index = torch.tensor([[0, 1], [0, 0]])
+    hetero["paper"].time = torch.tensor([last], dtype=dtype)
+    (batch,) = NeighborLoader(hetero, [-1], ("paper", torch.tensor([0])), time_attr="time", batch_size=1)
+    assert batch["author"].n_id.tolist() == [0, 1], "authors without a time are there always"

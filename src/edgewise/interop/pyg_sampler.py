@@ -21,6 +21,8 @@ from edgewise.sampling import NeighborSampler, Sample
 NO_NODES = torch.empty(0, dtype=torch.int64, device="cpu")
 ALWAYS = torch.iinfo(torch.int64).min
 """The time of edges that have none: before all seeds."""
+LAST = torch.iinfo(torch.int64).max
+"""The last time in whole numbers."""
 
 
 class PygSampler(BaseSampler):
@@ -140,9 +142,9 @@ class PygSampler(BaseSampler):
     def _around(self, seeds: Tensor, times: Tensor | None, seed: int, batch: int) -> Any:
         """A sample around nodes of the whole graph, a node as often as it is given."""
         if times is not None:
-            # Ours lie before the seed's time, theirs before or at it.
+            # Ours lie before the seed's time, theirs before or at it. The last moment has none after it.
             times = (
-                times + 1
+                _whole_times(times).clamp(max=LAST - 1) + 1
                 if not times.is_floating_point()
                 else times.double().nextafter(torch.tensor(torch.inf, device="cpu").double())
             )
@@ -198,7 +200,7 @@ class PygSampler(BaseSampler):
         stores = [data[edge_type] for edge_type in self.edge_names] if is_hetero else [data]
         nodes = {node_type: data[node_type] if is_hetero else data for node_type in self.node_names}
         of_nodes = {
-            node_type: store[name].cpu()
+            node_type: _whole_times(store[name])
             for node_type, store in nodes.items()
             if name in store and store.is_node_attr(name)
         }
@@ -283,6 +285,11 @@ def _types(sizes: Sequence[int], names: Sequence[Hashable]) -> Types:
         len(sizes),
         tuple(names),
     )
+
+
+def _whole_times(times: Tensor) -> Tensor:
+    """Times on the CPU; whole numbers of any size as int64, so that one more or none at all are numbers, too."""
+    return times.cpu() if times.is_floating_point() else times.cpu().to(torch.int64)
 
 
 def _per_edge(stores: Sequence[Any], name: str, sizes: Sequence[int], missing: float) -> Tensor:
