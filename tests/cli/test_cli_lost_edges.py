@@ -164,6 +164,12 @@ def test_pairs_whose_nodes_lack_edges(edgewise, tables, tmp_path):
         ]
         assert edgewise("predict", tmp_path / "run", pairs, *which, "--strict", "-o", tmp_path / "no.csv")[0] == 2
 
+    # Of the graph of the training, the model keeps what could not be read.
+    expected = [row["status"] for row in read_csv(out)]
+    assert edgewise("train", "links", nodes, "--edges", bad, *words, "-o", tmp_path / "lost")[0] == 0
+    assert edgewise("predict", tmp_path / "lost", pairs, "-o", out, "--overwrite")[0] == 0
+    assert [row["status"] for row in read_csv(out)] == expected
+
 
 def test_a_series_lacks_edges(edgewise, tmp_path):
     values = np.random.default_rng(0).normal(size=(80, 3)).round(3)

@@ -1,6 +1,7 @@
 """The graph that a model of links keeps: to the tensors of a file and back, and what of a damaged file is refused."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -44,6 +45,9 @@ def test_numbers_of_nodes_are_not_written_as_names():
         ("edge_features", torch.tensor([1.0, 2.0]), "edge_features is float32"),
         ("edge_features", torch.tensor([[1.0], [float("inf")]]), "a feature is not finite"),
         ("feature_shape", torch.tensor([-1, 2]), "feature_shape is not a pair of counts"),
+        ("rejected_ends", torch.tensor([[-2, 0]]), "rejected_ends does not fit"),
+        ("rejected_ends", torch.tensor([[0, 1, 2]]), "rejected_ends does not fit"),
+        ("unread", torch.tensor([3]), "unread does not fit"),
         ("names", torch.tensor(list(b'["a"]'), dtype=torch.uint8), "expected the names of 3 nodes"),
         ("names", torch.tensor(list(b"{"), dtype=torch.uint8), "names of the nodes cannot be read"),
     ],
@@ -63,3 +67,14 @@ def test_a_count_alone_does_not_make_names():
     tensors["graph.feature_shape"] = torch.tensor([2**40, 2])
     with pytest.raises(DataError, match="but the other arrays are small"):
         LinkGraph.from_tensors(tensors)
+
+
+def test_what_could_not_be_read_comes_back_and_may_be_missing():
+    written = graph()
+    written = replace(written, edges=replace(written.edges, rejected_ends=np.array([[-1, 2]])), unread=(1,))
+    tensors = written.to_tensors()
+    older = {name: tensor for name, tensor in tensors.items() if name not in ("graph.rejected_ends", "graph.unread")}
+    read = LinkGraph.from_tensors(tensors)
+    assert (read.edges.rejected_ends.tolist(), list(read.unread)) == ([[-1, 2]], [1])
+    read = LinkGraph.from_tensors(older)
+    assert (read.edges.rejected_ends.shape, list(read.unread)) == ((0, 2), [])

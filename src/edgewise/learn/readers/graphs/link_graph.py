@@ -26,6 +26,8 @@ ARRAYS: dict[str, tuple[int, type[np.generic]]] = {
     "names": (1, np.uint8),
 }
 """The arrays of a graph in a file: axes and type of each."""
+UNREADABLE: dict[str, tuple[int, type[np.generic]]] = {"rejected_ends": (2, np.int64), "unread": (1, np.int64)}
+"""The same of what could not be read: the ends of edges, and nodes; a file may lack them."""
 MAX_UNNAMED = 1 << 24
 """Nodes without names that a small file may have; a large one may have 16 for each number in it."""
 
@@ -70,6 +72,8 @@ class LinkGraph:
             "feature_values": self.features.values,
             "feature_shape": np.array(self.features.shape),
             "names": np.frombuffer(names.encode(), dtype=np.uint8).copy(),
+            "rejected_ends": self.edges.rejected_ends,
+            "unread": np.array(self.unread, dtype=np.int64),
         }
         return {PREFIX + name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
 
@@ -82,20 +86,24 @@ class LinkGraph:
         """
         in_file = [name for name in tensors if name.startswith(PREFIX)]
         arrays = {name.removeprefix(PREFIX): tensors.pop(name).numpy() for name in in_file}
+        arrays = {"rejected_ends": np.zeros((0, 2), np.int64), "unread": np.zeros(0, np.int64), **arrays}
         _check_arrays(arrays)
 
         num_nodes, num_features = map(int, arrays["feature_shape"])
         entries = arrays["feature_rows"], arrays["feature_columns"], arrays["feature_values"]
         features = NodeFeatures.of_entries(*entries, (num_nodes, num_features))
-        edges = EdgeList(arrays["senders"], arrays["receivers"], arrays["edge_features"])
-        return cls("the graph of the training", _names_of(arrays), features, edges)
+        edges = EdgeList(
+            arrays["senders"], arrays["receivers"], arrays["edge_features"], rejected_ends=arrays["rejected_ends"]
+        )
+        return cls("the graph of the training", _names_of(arrays), features, edges, arrays["unread"].tolist())
 
 
 def _check_arrays(arrays: dict[str, np.ndarray]) -> None:
     """Raise DataError unless the arrays of a file fit together."""
-    if arrays.keys() != ARRAYS.keys():
-        raise DataError(f"{', '.join(sorted(arrays.keys() ^ ARRAYS.keys()))}: missing or unknown.")
-    for name, (num_axes, dtype) in ARRAYS.items():
+    expected = ARRAYS | UNREADABLE
+    if arrays.keys() != expected.keys():
+        raise DataError(f"{', '.join(sorted(arrays.keys() ^ expected.keys()))}: missing or unknown.")
+    for name, (num_axes, dtype) in expected.items():
         if arrays[name].ndim != num_axes or not np.issubdtype(arrays[name].dtype, dtype):
             raise DataError(f"{name} is {arrays[name].dtype} {arrays[name].shape}.")
     if arrays["feature_shape"].shape != (2,) or arrays["feature_shape"].min() < 0:
@@ -111,6 +119,11 @@ def _check_arrays(arrays: dict[str, np.ndarray]) -> None:
         indices = arrays[name]
         if len(indices) != length or (length and not 0 <= indices.min() <= indices.max() < limit):
             raise DataError(f"{name} does not fit the other arrays.")
+    ends, unread = arrays["rejected_ends"], arrays["unread"]
+    if ends.shape[1] != 2 or (len(ends) and not -1 <= ends.min() <= ends.max() < num_nodes):
+        raise DataError("rejected_ends does not fit the other arrays.")
+    if len(unread) and not 0 <= unread.min() <= unread.max() < num_nodes:
+        raise DataError("unread does not fit the other arrays.")
     if any(np.isinf(arrays[name]).any() for name in ("edge_features", "feature_values")):
         raise DataError("a feature is not finite.")
 
