@@ -195,3 +195,19 @@ def test_the_model_by_hand(is_directed):
     torch.testing.assert_close(model(batch), expected)
     turned = changed(batch, senders=second, receivers=first)
     assert torch.allclose(model(turned), model(batch)) == (not is_directed)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_an_edge_and_its_reverse_are_the_same_unless_edges_are_one_way(directed, edgewise, tmp_path):
+    """Half of the pairs stand in the test set the other way round: the model gives both ways one value."""
+    train = {"source": list("abcd"), "target": list("bcde"), "y": [1.0, 2.0, 3.0, 4.0], "part": ["train"] * 4}
+    test = {"source": list("bcae"), "target": list("abec"), "y": [1.0, 2.0, 3.0, 4.0], "part": ["val", *["test"] * 3]}
+    data = write_csv(tmp_path / "edges.csv", {name: train[name] + test[name] for name in train})
+    words = ["--target-columns", "y", "--splits-column", "part", "--epochs", 1, "--model-dim", 8]
+    words += ["--directed"] if directed else []
+    code, _, err = edgewise("train", "edges", data, *words, "-o", tmp_path / "run")
+    assert code == 0, err
+    leakage = json.loads((tmp_path / "run/metrics.json").read_text())["leakage"]
+    assert leakage["validation"]["same"] == (0 if directed else 1)
+    assert leakage["test"]["same"] == (0 if directed else 1)
+    assert leakage["test"]["examples"] == ([] if directed else [{"row": 5, "training_row": 1}])

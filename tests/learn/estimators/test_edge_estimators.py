@@ -145,3 +145,13 @@ def test_every_method_and_every_edge():
         explain_edge(trained, table, 24)
     with pytest.raises(SettingError, match="hops is 0"):
         explain_edge(trained, table, 0, hops=0)
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+def test_the_keys_of_edges_know_their_direction_where_it_means_something(is_directed):
+    edges = EdgeList(np.array([0, 1, 1, 2]), np.array([1, 0, 2, 2]), np.zeros((4, 0), dtype=np.float32))
+    rows = edges_from_arrays(NodeFeatures.of(np.eye(3)), edges, is_directed=is_directed, names="abc").rows
+    assert rows.num_distinct == (4 if is_directed else 3)
+    names = rows.contents.names(np.arange(4))
+    assert names[1] == ("('b', 'a')" if is_directed else "('a', 'b')")
+    assert (names[0] == names[1]) == (not is_directed)

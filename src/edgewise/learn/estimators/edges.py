@@ -32,6 +32,7 @@ def training_data(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns
         columns.weights,
         task_type=columns.task_type,
         missing=missing,
+        is_directed=job.graph.directed,
         names=inputs.graph_rows.names,
     )
 
@@ -40,7 +41,10 @@ def prediction_data(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeDa
     """All edges of the graph, to predict."""
     missing, num_edge_features = trained.columns.missing, len(trained.encoder.edge_scaler.mean)
     features_and_edges = _features_and_edges(inputs, missing, num_edge_features)
-    return edges_from_arrays(*features_and_edges, missing=missing, names=inputs.graph_rows.names)
+    is_directed = trained.encoder.on_graph.graph.directed
+    return edges_from_arrays(
+        *features_and_edges, missing=missing, is_directed=is_directed, names=inputs.graph_rows.names
+    )
 
 
 def _features_and_edges(inputs: Inputs, missing: str, num_edge_features: int = 0) -> tuple[NodeFeatures, EdgeList]:

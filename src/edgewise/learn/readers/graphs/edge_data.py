@@ -151,7 +151,7 @@ def read_edge_data(
         cells,
         node_columns,
         problems,
-        _contents(names, edges, edge_of_row),
+        _contents(names, edges, edge_of_row, is_directed=source.directed),
         strict=strict,
         need_targets=need_targets,
         may_lack_targets=True,
@@ -171,6 +171,7 @@ def edges_from_arrays(
     *,
     task_type: str = "regression",
     missing: str = "impute",
+    is_directed: bool = False,
     names: Sequence[str] | None = None,
 ) -> EdgeData:
     """The edges of a graph from arrays, with the checks of a file.
@@ -182,6 +183,7 @@ def edges_from_arrays(
         weights: `(edge,)` numbers, zero or more.
         groups: `(edge,)` labels.
         task_type, missing: as in `Columns`.
+        is_directed: whether an edge and its reverse are two different ones.
         names: what the nodes are called; their numbers where None.
 
     Raises:
@@ -198,7 +200,7 @@ def edges_from_arrays(
         cells,
         columns,
         Problems(),
-        _contents(called, edges, edge_of_row),
+        _contents(called, edges, edge_of_row, is_directed=is_directed),
         strict=True,
         need_targets=targets is not None,
         may_lack_targets=True,
@@ -207,17 +209,23 @@ def edges_from_arrays(
     return _table(rows, called, features, edges, edge_of_row, {})
 
 
-def _contents(names: Sequence[str], edges: EdgeList, edge_of_row: np.ndarray) -> Contents:
-    """Edges are the same where they join the same nodes in the same direction."""
+def _contents(names: Sequence[str], edges: EdgeList, edge_of_row: np.ndarray, *, is_directed: bool) -> Contents:
+    """Edges are the same where they join the same nodes: in the same direction, where edges are one way."""
+
+    def ends(rows: np.ndarray) -> list[Int64[np.ndarray, " row"]]:
+        senders, receivers = (side[edge_of_row[rows]] for side in (edges.senders, edges.receivers))
+        # A model of edges without a direction gives both the same value.
+        return [senders, receivers] if is_directed else [*np.sort([senders, receivers], axis=0)]
 
     def keys(rows: np.ndarray) -> np.ndarray:
-        return edges.senders[edge_of_row[rows]] * len(names) + edges.receivers[edge_of_row[rows]]
+        first, second = ends(rows)
+        return first * len(names) + second
 
-    def ends(rows: np.ndarray) -> list[str]:
-        senders, receivers = edges.senders[edge_of_row[rows]].tolist(), edges.receivers[edge_of_row[rows]].tolist()
-        return [str((names[sender], names[receiver])) for sender, receiver in zip(senders, receivers, strict=True)]
+    def names_of_ends(rows: np.ndarray) -> list[str]:
+        numbers = zip(*(side.tolist() for side in ends(rows)), strict=True)
+        return [str((names[first], names[second])) for first, second in numbers]
 
-    return Contents(noun="edges", names=ends, keys=keys)
+    return Contents(noun="edges", names=names_of_ends, keys=keys)
 
 
 def _table(
