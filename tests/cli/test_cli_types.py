@@ -191,3 +191,23 @@ def test_a_run_that_drops_what_lacks_a_number_fills_none_in_predict(learn, table
     code, _, err = edgewise("predict", tmp_path / "run", table, "--edges", files[1], "-o", tmp_path / "found.csv")
     assert code == 0, err
     assert read_csv(tmp_path / "found.csv")[paper]["status"] == f"{name}: empty cell, expected a number"
+
+
+def test_a_missing_number_is_named_beside_degrees(learn, tables, files, edgewise, tmp_path):
+    """Venues have no number, and get degrees: two columns more, which have no name in the table."""
+    nodes, edges = {name: list(cells) for name, cells in tables[0].items()}, tables[1]
+    for name, cell in {"id": "v0", "kind": "venue"}.items():
+        nodes[name].append(cell)
+    for name in ("age", "leaning", "label"):
+        nodes[name].append("")
+    paper = nodes["kind"].index("paper")
+    edges = {name: list(cells) for name, cells in edges.items()}
+    for name, cell in zip(edges, (nodes["id"][paper], "v0", "in"), strict=True):
+        edges[name].append(cell)
+    nodes["leaning"][paper] = ""
+    table, links = write_csv(tmp_path / "n.csv", nodes), write_csv(tmp_path / "e.csv", edges)
+    code, out, err = learn("--epochs", 1, "--num-heads", 2, nodes=table, edges=links)
+    assert (code, "'leaning' 1" in out) == (0, True), err
+    code, _, err = edgewise("predict", tmp_path / "run", table, "--edges", links, "-o", tmp_path / "found.csv")
+    assert code == 0, err
+    assert read_csv(tmp_path / "found.csv")[paper]["status"] == "ok, but 'leaning' is missing, filled with the median"

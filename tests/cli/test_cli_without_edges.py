@@ -91,10 +91,12 @@ def test_new_nodes_without_links_are_predicted(edgewise, tmp_path):
     assert "1 of 1 pair predicted, 0 of them links" in err
 
 
-def test_a_graph_file_without_edges_is_predicted(edgewise, tmp_path):
+@pytest.mark.parametrize("width", [0, 1])
+def test_a_graph_file_without_edges_is_predicted(width, edgewise, tmp_path):
     random = np.random.default_rng(0)
     whole = {"x": random.normal(size=(12, 2)), "y": random.normal(size=12)}
-    np.savez(tmp_path / "graph.npz", **whole, edge_index=INDEX)
+    features = {"edge_attr": random.random((11, 1))} if width else {}
+    np.savez(tmp_path / "graph.npz", **whole, edge_index=INDEX, **features)
     np.savez(tmp_path / "alone.npz", **whole, edge_index=np.zeros((2, 0)))
     words = ["--epochs", 1, "--model-dim", 8, "-o", tmp_path / "run"]
     assert edgewise("train", "nodes", tmp_path / "graph.npz", *words)[0] == 0

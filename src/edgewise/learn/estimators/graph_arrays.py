@@ -70,9 +70,8 @@ def edges_of(edges: object, num_nodes: int | None = None) -> Edges:
 def sparse_features_of(matrix: "csr_array") -> NodeFeatures:
     """The features of nodes in a sparse matrix of SciPy."""
     table = matrix.tocsr().tocoo()
-    filled = table.data != 0
-    rows, columns = (numbers[filled].astype(np.int64) for numbers in (table.row, table.col))
-    return NodeFeatures.of_entries(rows, columns, table.data[filled].astype(np.float32), table.shape)
+    rows, columns = (numbers.astype(np.int64) for numbers in (table.row, table.col))
+    return NodeFeatures.of_summed(rows, columns, table.data.astype(np.float32), table.shape)
 
 
 def dense_features_of(features: object) -> Tensor:

@@ -30,10 +30,12 @@ def largest_of(dtype: np.typing.DTypeLike) -> float:
 
 def too_large(values: np.ndarray, limit: float = LARGEST) -> np.ndarray:
     """The indices in the flattened array of numbers beyond ±limit, infinite ones included."""
-    # Without a mask where all is well, as it nearly always is.
-    if not values.size or (np.fmax.reduce(values, axis=None) <= limit and np.fmin.reduce(values, axis=None) >= -limit):
+    # Without a mask where all is well, as it nearly always is. Half precision cannot hold the limit.
+    if not values.size or (
+        float(np.fmax.reduce(values, axis=None)) <= limit and float(np.fmin.reduce(values, axis=None)) >= -limit
+    ):
         return np.zeros(0, dtype=np.int64)
-    return np.flatnonzero(np.abs(values) > limit)
+    return np.flatnonzero(np.abs(values.astype(np.float64, copy=False)) > limit)
 
 
 def reason_too_large(cell: str, limit: float = LARGEST) -> str:
@@ -79,7 +81,8 @@ def require_scalable(name: str, key: str, array: np.ndarray) -> None:
     """
     if array.dtype.kind != "f":
         return
-    largest = np.maximum(np.abs(np.fmax.reduce(array, initial=0.0)), np.abs(np.fmin.reduce(array, initial=0.0)))
+    extremes = [np.fmax.reduce(array, initial=0.0), np.fmin.reduce(array, initial=0.0)]
+    largest = np.abs(np.array(extremes, dtype=np.float64)).max(axis=0)
     if (largest > LARGEST_SINGLE).any():
         index = int(too_large(array, LARGEST_SINGLE)[0])
         first = tuple(int(number) for number in np.unravel_index(index, array.shape))

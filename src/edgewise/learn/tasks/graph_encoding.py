@@ -145,14 +145,19 @@ class GraphEncoding:
             graph = extended(graph, settings)
         return graph if types is None else with_types(graph, types)
 
-    def names_of_features(self) -> list[str]:
-        """The names of the features of nodes, those of words last."""
-        words = [f"{column!r} {word!r}" for column, vocabulary in self.categories.items() for word in vocabulary]
-        return [*names_of_features(self.columns.descriptors_columns, self.num_columns, self.categories), *words]
+    def names_of_features(self, types: TypeNames | None = None) -> list[str]:
+        """The names of the features of nodes, those of words last; not of degrees, which follow them.
 
-    def names_if_read(self) -> list[str]:
+        Args:
+            types: that the model knows.
+        """
+        num_columns = self.num_columns - (0 if types is None else types.num_added)
+        words = [f"{column!r} {word!r}" for column, vocabulary in self.categories.items() for word in vocabulary]
+        return [*names_of_features(self.columns.descriptors_columns, num_columns, self.categories), *words]
+
+    def names_if_read(self, types: TypeNames | None = None) -> list[str]:
         """The same names; empty for features that the scale ignores."""
-        names = self.names_of_features()
+        names = self.names_of_features(types)
         return self.scaler.names_if_read(names) if isinstance(self.scaler, ColumnScaler) else names
 
     def names_of_edges(self, count: int) -> list[str]:

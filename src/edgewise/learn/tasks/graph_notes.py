@@ -34,7 +34,7 @@ def notes_of_features(
         edge_scaler: scales the features of edges, for what comes after the layers; None where nothing there reads them.
     """
     lines = []
-    names = on_graph.names_of_features()
+    names = on_graph.names_of_features(None if types is None else types.names)
     lines += filled_notes(nodes.missing_counts[: len(names)], names, "nodes", nodes.shape[0], source="all nodes")
     if edges is not None:
         lines += notes_of_missing_edges(on_graph, edges, head_reads_edges=edge_scaler is not None)

@@ -179,6 +179,37 @@ def test_a_graph_in_one_file(tmp_path):
     assert lengths[:, 0].tolist() == pytest.approx([0.5, 0.7, 0.5, 0.7])
 
 
+def test_entries_of_sparse_features_at_one_place_add_up(tmp_path):
+    parts = {"x_indices": [1, 0, 1, 1, 1], "x_indptr": [0, 3, 5, 5], "x_shape": [3, 2], "x_data": [1.0, 2, 3, 4, -4]}
+    sparse = {
+        "edge_index": GRAPH["edge_index"],
+        **{name: np.array(part) for name, part in parts.items()},
+        "y": GRAPH["y"],
+    }
+    features = graph_of(tmp_path, sparse).features
+    assert features.to_dense().tolist() == [[2, 4], [0, 0], [0, 0]]
+    assert features.of_rows(np.array([0])).tolist() == [[2, 4]]
+    assert (features.rows.tolist(), features.values.tolist()) == ([0, 0], [2, 4])
+
+
+def test_half_precision_is_read_as_any_other(tmp_path):
+    half = {name: array.astype(np.float16) if name == "x" else array for name, array in GRAPH.items()}
+    half["edge_attr"] = np.array([0.5, 6e4], dtype=np.float16)
+    table = graph_of(tmp_path, half, directed=True)
+    assert table.features.to_dense().tolist() == GRAPH["x"].tolist()
+    assert table.edges.features[:, 0].tolist() == [0.5, 6e4 // 32 * 32]
+
+
+def test_missing_numbers_of_edges_in_a_file_are_kept_to_be_filled(tmp_path):
+    arrays = {**GRAPH, "edge_attr": np.array([[0.5], [np.nan]])}
+    columns = Columns(node_column=AUTO, task_type=AUTO, missing="impute")
+    np.testing.assert_array_equal(graph_of(tmp_path, arrays, columns, directed=True).edges.features, [[0.5], [np.nan]])
+    with pytest.raises(DataError, match=r"edge_attr\[1, 0\] is not a finite number"):
+        graph_of(tmp_path, arrays)
+    with pytest.raises(DataError, match=r"edge_attr\[1, 0\] is not a finite number"):
+        graph_of(tmp_path, {**GRAPH, "edge_attr": np.array([[0.5], [np.inf]])}, columns)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -52,7 +52,14 @@ def is_graph_file(path: str) -> bool:
     return str(path).lower().endswith(".npz")
 
 
-def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = False) -> GraphFile:
+def read_graph_file(
+    path: str,
+    *,
+    with_types: bool = False,
+    imputes: bool = False,
+    fills_edges: bool = False,
+    num_edge_features: int = 0,
+) -> GraphFile:
     """Read a graph.
 
     Arrays: `edge_index` (2, edge), from and to, nodes counted from 0; `x` (node, feature), or its parts `x_indices`,
@@ -65,6 +72,8 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
         path: the file.
         with_types: whether the types of nodes and edges are read; x may then be NaN where a type lacks a feature.
         imputes: whether NaN in x is a missing number, for the scale to fill it.
+        fills_edges: the same of edge_attr.
+        num_edge_features: features of an edge, where a file without edges does not say it.
 
     Raises:
         DataError: it is not such a file, an array is missing, or shapes do not fit; the message names the array.
@@ -96,7 +105,7 @@ def read_graph_file(path: str, *, with_types: bool = False, imputes: bool = Fals
     labels = frozenset({"y"} if is_label else ())
     cells = Cells((name,), cells.file_of_row, cells.frame, cells.lines, label_columns=labels)
     target, split = (column if column in columns else None for column in ("y", "split"))
-    edges = _edges(name, arrays, num_nodes)
+    edges = _edges(name, arrays, num_nodes, fills_edges=fills_edges, num_edge_features=num_edge_features)
     if edge_types is not None and len(edge_types.names) != len(edges):
         raise DataError(
             f"{name}: edge_type has {plural(len(edge_types.names), 'row')}, but there are {len(edges)} edges."
@@ -118,20 +127,23 @@ def _types(name: str, arrays: dict[str, np.ndarray], key: str) -> RowLabels | No
     return RowLabels.of_array(f"{name}: {key}", types)
 
 
-def _edges(name: str, arrays: dict[str, np.ndarray], num_nodes: int) -> EdgeList:
+def _edges(
+    name: str, arrays: dict[str, np.ndarray], num_nodes: int, *, fills_edges: bool, num_edge_features: int
+) -> EdgeList:
     index = arrays["edge_index"]
     if index.ndim != 2 or index.shape[0] != 2 or not (np.issubdtype(index.dtype, np.integer) or not index.size):
         raise DataError(f"{name}: edge_index is {index.dtype} {index.shape}, expected whole numbers (2, edge).")
     index = index.astype(np.int64)
     check_edges(name, index, num_nodes)
-    features = arrays.get("edge_attr", np.zeros((index.shape[1], 0)))
+    count = index.shape[1]
+    features = arrays.get("edge_attr", np.zeros((count, 0 if count else num_edge_features)))
     require_kind(name, "edge_attr", features, "biuf")
     features = features[:, None] if features.ndim == 1 else features
     if features.ndim != 2:
         raise DataError(f"{name}: edge_attr is {features.shape}, expected (edge, feature).")
     if len(features) != index.shape[1]:
         raise DataError(f"{name}: edge_attr has {plural(len(features), 'row')}, but there are {index.shape[1]} edges.")
-    require_finite(name, "edge_attr", features)
+    require_finite(name, "edge_attr", features, may_be_missing=fills_edges)
     return EdgeList(index[0], index[1], features.astype(np.float32))
 
 

@@ -52,6 +52,30 @@ class NodeFeatures:
         """Features from a sparse table: nodes (ascending), features, and nonzero numbers."""
         return cls(shape, entries=(rows, columns, values))
 
+    @classmethod
+    def of_summed(
+        cls,
+        rows: Int64[np.ndarray, " entry"],
+        columns: Int64[np.ndarray, " entry"],
+        values: Float32[np.ndarray, " entry"],
+        shape: tuple[int, int],
+    ) -> "NodeFeatures":
+        """Features from a sparse table as SciPy reads it: several entries at one place add up, and zeros may be stored.
+
+        Args:
+            rows: the node of each entry, ascending.
+            columns: its feature.
+            values: the numbers.
+            shape: (node, feature).
+        """
+        codes = rows * shape[1] + columns
+        if (np.diff(codes) <= 0).any():
+            distinct, position = np.unique(codes, return_inverse=True)
+            values = np.bincount(position, values, len(distinct)).astype(np.float32)
+            rows, columns = np.divmod(distinct, shape[1])
+        is_stored = values != 0
+        return cls.of_entries(rows[is_stored], columns[is_stored], values[is_stored], shape)
+
     @property
     def rows(self) -> Int64[np.ndarray, " entry"]:
         """The node of each number that is not zero, ascending."""
@@ -220,7 +244,7 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray], *, imputes: 
         x = arrays["x"]
         if x.ndim != 2 or x.dtype.kind not in "biuf":
             raise DataError(f"{name}: x is {x.dtype} {x.shape}, expected numbers (node, feature).")
-        require_finite(name, "x", np.nan_to_num(x, posinf=np.inf, neginf=-np.inf) if imputes else x)
+        require_finite(name, "x", x, may_be_missing=imputes)
         return NodeFeatures.of(x)
     if missing := [part for part in CSR if part not in arrays]:
         raise DataError(
@@ -245,8 +269,8 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray], *, imputes: 
         raise DataError(f"{name}: x_indices, x_indptr, x_data and x_shape do not fit together; see SciPy's CSR.")
 
     require_finite(name, "x_data", values)
-    rows, used = np.repeat(np.arange(size[0]), np.diff(starts)), values != 0
-    return NodeFeatures.of_entries(rows[used], column_numbers[used], values[used], (int(size[0]), int(size[1])))
+    rows = np.repeat(np.arange(size[0]), np.diff(starts))
+    return NodeFeatures.of_summed(rows, column_numbers, values, (int(size[0]), int(size[1])))
 
 
 def require_rows(path: str, features: NodeFeatures, cells: Cells) -> None:
@@ -264,8 +288,16 @@ def without_blanks(x: np.ndarray) -> tuple[np.ndarray, Bool[np.ndarray, " node f
     return np.where(blank, 0, x), blank
 
 
-def require_finite(name: str, key: str, array: np.ndarray) -> None:
-    """Raise a DataError that names the first number that is not finite, or cannot be scaled in single precision."""
+def require_finite(name: str, key: str, array: np.ndarray, *, may_be_missing: bool = False) -> None:
+    """Raise a DataError that names the first number that is not finite, or cannot be scaled in single precision.
+
+    Args:
+        name: the file, for messages.
+        key: the array.
+        array: the numbers.
+        may_be_missing: whether NaN is a missing number, for the scale to fill it.
+    """
+    array = np.nan_to_num(array, posinf=np.inf, neginf=-np.inf) if may_be_missing else array
     if not np.isfinite(array).all():
         first = tuple(int(index) for index in np.argwhere(~np.isfinite(array))[0])
         raise DataError(f"{name}: {key}{list(first)} is not a finite number.")

@@ -119,6 +119,8 @@ class ReadOptions:
     """The same of edges."""
     fills_edges: bool | None = None
     """Whether numbers of edges may be missing, as NaN; by default as numbers of nodes may."""
+    num_edge_features: int = 0
+    """Features of an edge that a trained model knows, for a file without edges."""
     allow_no_edges: bool = False
     """Whether a table of edges may be empty, or `none`."""
     node_column_of_training: str | None = None
@@ -277,7 +279,13 @@ def _from_file(path: str, columns: Columns, source: GraphSource, options: ReadOp
         if unread := [flag for flag, names in named.items() if names]:
             raise SettingError(f"{path} has features and edges in arrays, not in columns; leave out {listed(unread)}.")
 
-    graph = read_graph_file(path, with_types=options.with_types, imputes=columns.imputes)
+    graph = read_graph_file(
+        path,
+        with_types=options.with_types,
+        imputes=columns.imputes,
+        fills_edges=columns.imputes if options.fills_edges is None else options.fills_edges,
+        num_edge_features=options.num_edge_features,
+    )
     cells, columns, names = with_node_names(graph.cells, columns)
     types = None
     if model_types is not None or graph.node_types is not None or graph.edges.types is not None:

@@ -200,6 +200,11 @@ class LinkEncoder:
         return self.graph.features.shape[1]
 
     @property
+    def num_edge_columns(self) -> int:
+        """Features of an edge as they stand in the file."""
+        return self.graph.edges.features.shape[1]
+
+    @property
     def on_graph(self) -> GraphEncoding:
         """How features become numbers, as all tasks over one graph have it."""
         columns = Columns(
@@ -224,7 +229,8 @@ class LinkEncoder:
         """How another graph is read, with the categories that the model knows."""
         fills_edges = bool(self.edge_imputer.median)
         of_training = {"node_column_of_training": self.node_column, "ends_are_of_training": True}
-        return {**self.on_graph.known_words, **of_training, "allow_no_edges": True, "fills_edges": fills_edges}
+        edges = {"allow_no_edges": True, "fills_edges": fills_edges, "num_edge_features": self.num_edge_columns}
+        return {**self.on_graph.known_words, **of_training, **edges}
 
     def new_network(self, output: LinkOutput) -> LinkModel:
         """Layers that give nodes their vectors, and a score of two vectors."""
@@ -237,8 +243,7 @@ class LinkEncoder:
             DataError: its nodes or edges have another number of features than those of the training graph; or nodes
                 lack features, and one was not in the training data.
         """
-        num_edge_columns = self.graph.edges.features.shape[1]
-        check_graph(self.on_graph, graph.source, graph.features, graph.edges, num_edge_columns)
+        check_graph(self.on_graph, graph.source, graph.features, graph.edges, self.num_edge_columns)
         features = graph.features if self.num_columns else self._one_hot_names(graph)
         edges = filled_edges(graph.edges, self.edge_imputer, self.settings)
         return ScaledGraph(scaled(features, self.feature_scale, self.scaler), edges, self.settings.has_loops)

@@ -111,7 +111,7 @@ class NodeEncoder:
         types = {"with_types": self.types is not None, "model_types": self.types}
         fills_edges = bool(self.edge_imputer.median)
         of_training = {"node_column_of_training": self.on_graph.columns.node_column, "ends_are_of_training": True}
-        edges = {"allow_no_edges": True, "fills_edges": fills_edges}
+        edges = {"allow_no_edges": True, "fills_edges": fills_edges, "num_edge_features": self.num_edge_columns}
         return {**types, **of_training, **edges, **self.on_graph.known_words}
 
     def new_network(self, output: Targets) -> NodeModel:
@@ -153,7 +153,7 @@ class NodeEncoder:
             unread = on_graph.hops_to_unread(data.edges, len(data.names), data.rows.unread)
         status = with_lost(with_lost(data.rows.status, lost, "the node"), unread, "the node", FEATURES)
         edge_names = on_graph.names_of_edges(data.num_edge_features)
-        return with_filled(status, data.missing(on_graph.names_if_read(), edge_names))
+        return with_filled(status, data.missing(on_graph.names_if_read(self.types), edge_names))
 
     def check(self, output: Targets) -> None:
         """Raise DataError unless the fields fit each other."""
