@@ -36,6 +36,7 @@ from edgewise.interop.pyg import fit_arguments, from_pyg, to_pyg
 from edgewise.interop.scipy import from_scipy, to_scipy
 from edgewise.interop.table import from_table, to_table
 from edgewise.layers import MultiHeadAttention
+from edgewise.neighborhood import Types
 
 HALVES = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 HUGE = 2**33
@@ -429,6 +430,34 @@ def test_graphs_of_tables_have_numbers_or_names():
     ):
         with pytest.raises(DataError, match=message):
             graph(column, table)
+
+
+def test_types_of_edges_keep_their_categories():
+    graph = Graph(
+        torch.ones(3, 2),
+        Edges(*torch.tensor([[0, 1], [1, 2]]), 3, 3),
+        edge_types=Types(torch.tensor([2, 0]), 3, ("u", "v", "w")),
+    )
+    types = Graph.of(tuple(to_pandas(graph))).edge_types
+    assert (types.names, types.of_row.tolist()) == (("u", "v", "w"), [2, 0])
+    nodes, edges = pd.DataFrame({"x": [1.0]}), pd.DataFrame({"sender": [0], "receiver": [0]})
+    none = edges[:0].assign(type=pd.Categorical([]))
+    assert Graph.of((nodes, none)).edge_types.num_types == 0
+    typed = nodes.assign(type="a"), edges.assign(type=pd.Categorical(["u"], ["w", "u"]))
+    assert Graph.of(typed).edge_types.names == (("a", "u", "a"),), "which types an unused one would join, no one knows"
+
+
+def test_a_table_of_edges_alone_is_read_as_beside_one_of_nodes():
+    edges = pd.DataFrame({"sender": ["a", "b"], "receiver": ["b", "c"], "km": [1.0, np.nan], "type": ["x", "y"]})
+    edges["weight"] = [3.0, 4.0]
+    alone, beside = Graph.of(edges), Graph.of((pd.DataFrame({"name": ["a", "b", "c"]}), edges))
+    for graph in (alone, beside):
+        np.testing.assert_array_equal(graph.edge_features, [[1.0, 3.0], [np.nan, 4.0]])
+        assert (graph.edge_types.names, graph.names) == (("x", "y"), ("a", "b", "c"))
+    assert Graph.of(edges[["sender", "receiver", "type"]]).edge_features is None
+    assert Graph.of(edges.drop(columns="km")).edge_features.tolist() == [[3.0], [4.0]]
+    with pytest.raises(DataError, match=r"column 'way' holds .*, expected numbers; drop or encode it"):
+        Graph.of(edges.assign(way="up"))
 
 
 def test_what_a_table_cannot_say_is_refused():

@@ -103,15 +103,18 @@ def column_names(prefix: str, count: int) -> list[str]:
     return [prefix] if count == 1 else [f"{prefix}_{index}" for index in range(count)]
 
 
+def numbered_names(prefix: str, existing: Iterable[Any]) -> list[str]:
+    """Those of the existing names that are the prefix, alone or with a number: `weight`, `weight_0`."""
+    return [name for name in existing if isinstance(name, str) and re.fullmatch(rf"{re.escape(prefix)}(_\d+)?", name)]
+
+
 def matching_names(verb: str, prefix: str, existing: Iterable[str], option: str) -> list[str]:
     """Those of the existing names that `column_names` would have made.
 
     Raises:
         DataError: numbered and unnumbered names are mixed, or the numbers have a gap.
     """
-    matching = [
-        name for name in existing if isinstance(name, str) and re.fullmatch(rf"{re.escape(prefix)}(_\d+)?", name)
-    ]
+    matching = numbered_names(prefix, existing)
     expected = column_names(prefix, len(matching))
     if set(matching) != set(expected):
         raise DataError(

@@ -1,6 +1,7 @@
 """Graphs to and from tables of nodes, edges and graphs, pandas `DataFrame`s."""
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ from edgewise.interop.attributes import (
     convertible,
     label,
     names_of,
+    numbered_names,
     relations_of,
     require_one_set,
     tables_of,
@@ -89,7 +91,8 @@ def from_pandas(
 
     Nodes are named by the column `name`, or by the index unless it is 0, 1, 2, …; edges refer to these names. `type`
     has types, `graph` the graph of each node of a batch, `position_0`, … coordinates. Integer types are counted up to
-    the largest; categories keep those without rows. All other columns are features, and must be numeric.
+    the largest; categories keep those without rows. If types of nodes have names, the type of an edge is its word
+    between the types of its ends, as far as there are such edges. All other columns are features, and must be numeric.
 
     Graphs are numbered from 0, or have names: those of the column `graph` of `graphs`, or of its index; without either,
     they stand in the order of their nodes.
@@ -99,13 +102,14 @@ def from_pandas(
         edges: one row per edge.
         graphs: one row per graph.
         sender_column, receiver_column: columns with the ends of an edge.
-        options: options of `from_table`, for a table of edges alone.
+        options: options of `from_table`, for a table of edges alone; without `feature_columns`, all other columns are
+            features there, too.
 
     Raises:
         DataError: a column is missing or not numeric, or an edge refers to an unknown node.
     """
     if edges is None:
-        return from_table(nodes, sender_column=sender_column, receiver_column=receiver_column, **options)
+        return _from_edges(nodes, (sender_column, receiver_column), options)
 
     for name, table in (("edges", edges), ("graphs", graphs)):
         if not isinstance(table, pandas.DataFrame | None):
@@ -123,13 +127,14 @@ def from_pandas(
     joined = Edges(ends[0], ends[1], len(nodes), len(nodes))
 
     node_types, edge_types = _types(nodes), _types(edges)
-    if edge_types is not None and edge_types.names is not None and not isinstance(edge_types.names[0], tuple):
+    has_names = all(types is not None and types.names is not None for types in (node_types, edge_types))
+    if has_names and not all(isinstance(name, tuple) for name in names_of(edge_types)):
         edge_types = relations_of(node_types, joined, edges[TYPE].tolist())
-    position_columns = [column for column in nodes.columns if column == PLACE or str(column).startswith(f"{PLACE}_")]
+    position_columns = [column for column in nodes.columns if _is_position(column)]
     return Graph(
-        _features(nodes, NODE, node_types, ["graph", "name", TYPE, *position_columns]),
+        _features(nodes, NODE, node_types, feature_columns_of_nodes(nodes)),
         joined,
-        _features(edges, EDGE, edge_types, ["graph", TYPE, sender_column, receiver_column]),
+        _features(edges, EDGE, edge_types, feature_columns_of_edges(edges, sender_column, receiver_column)),
         None if graphs is None else _numbers(graphs, graphs.columns.drop("graph", errors="ignore")),
         node_types,
         edge_types,
@@ -137,6 +142,31 @@ def from_pandas(
         _offsets(nodes["graph"], graphs) if is_batch else None,
         names,
     )
+
+
+def _from_edges(table: "pandas.DataFrame", ends: tuple[str, str], options: dict[str, Any]) -> Graph:
+    """A graph of a table of edges alone."""
+    edge_types, numbers = _types(table), feature_columns_of_edges(table, *ends)
+    are_read = "feature_columns" not in options and len(numbered_names(EDGE, numbers)) < len(numbers)
+    options = {**options, "feature_columns": []} if are_read else options
+    graph = replace(from_table(table, sender_column=ends[0], receiver_column=ends[1], **options), edge_types=edge_types)
+    return replace(graph, edge_features=_features(table, EDGE, edge_types, numbers)) if are_read else graph
+
+
+def feature_columns_of_nodes(nodes: "pandas.DataFrame") -> list[Hashable]:
+    """The columns of a table of nodes that are features, in their order."""
+    return [column for column in nodes.columns if column not in ("graph", "name", TYPE) and not _is_position(column)]
+
+
+def feature_columns_of_edges(
+    edges: "pandas.DataFrame", sender_column: str = "sender", receiver_column: str = "receiver"
+) -> list[Hashable]:
+    """The columns of a table of edges that are features, in their order."""
+    return [column for column in edges.columns if column not in ("graph", TYPE, sender_column, receiver_column)]
+
+
+def _is_position(column: Hashable) -> bool:
+    return column == PLACE or str(column).startswith(f"{PLACE}_")
 
 
 def _columns(prefix: str, features: Features | None, types: Types | None) -> dict[str, Any]:
@@ -226,9 +256,10 @@ def _types(table: "pandas.DataFrame") -> Types | None:
     return types_of(column.tolist())
 
 
-def _features(table: "pandas.DataFrame", prefix: str, types: Types | None, others: Sequence[str]) -> Features | None:
-    """All columns except `others`, as numbers; columns that start with the name of a type belong to it."""
-    columns = [column for column in table.columns if column not in others]
+def _features(
+    table: "pandas.DataFrame", prefix: str, types: Types | None, columns: Sequence[Hashable]
+) -> Features | None:
+    """Columns as numbers; those that start with the name of a type belong to it."""
     column_prefixes = [f"{label(name)}.{prefix}" for name in names_of(types)]
     owned = [[c for c in columns if str(c) == name or str(c).startswith(f"{name}_")] for name in column_prefixes]
     if types is None or not any(owned):

@@ -131,12 +131,36 @@ def test_features_of_nodes_and_edges_are_taken_by_name(kind, tmp_path):
     assert model.feature_names_in_.tolist() == ["mass", "charge"]
 
 
+@pytest.mark.parametrize("kind", [NodeRegressor, EdgeRegressor])
+def test_features_in_tables_of_a_graph_are_taken_by_name(kind):
+    def tables(nodes, bonds):
+        ends = pd.DataFrame({"sender": list("abcdefgh"), "receiver": list("bcdefgha")})
+        return nodes.assign(name=list("abcdefgh")), pd.concat([bonds, ends], axis=1)
+
+    model = kind(model="gat", random_state=0, **SMALL).fit(tables(NODES, BONDS), np.linspace(0, 1, 8))
+    expected = model.predict(tables(NODES, BONDS))
+    turned = tables(NODES[["charge", "mass"]].assign(more=1.0), BONDS[["order", "length"]])
+    np.testing.assert_allclose(model.predict(turned), expected, atol=1e-6)
+    np.testing.assert_allclose(model.predict(NODES, EDGES, BONDS), expected, atol=1e-6)
+    with pytest.raises(DataError, match="X lacks charge"):
+        model.predict(tables(NODES.rename(columns={"charge": "spin"}), BONDS))
+    with pytest.raises(DataError, match="edge_features lacks order"):
+        model.predict(tables(NODES, BONDS.rename(columns={"order": "kind"})))
+    assert model.feature_names_in_.tolist() == ["mass", "charge"]
+
+
 def test_features_of_another_graph_of_links_are_taken_by_name():
     edges = np.array([(one, two) for one in range(12) for two in range(one) if (one + two) % 3 == 0]).T
     nodes = pd.DataFrame({"mass": np.linspace(0, 1, 12), "charge": np.linspace(5, -5, 12)})
     model = LinkPredictor(model="gcn", random_state=0, baselines=False, **SMALL).fit(nodes, edges=edges)
     expected = model.predict_proba([[0, 1]], nodes, edges)
     np.testing.assert_allclose(model.predict_proba([[0, 1]], nodes[["charge", "mass"]], edges), expected, atol=1e-6)
+    pair = pd.DataFrame({"sender": edges[0], "receiver": edges[1]})
+    for table in (nodes, nodes[["charge", "mass"]]):
+        np.testing.assert_allclose(model.predict_proba([[0, 1]], (table, pair)), expected, atol=1e-6)
+    of_tables = LinkPredictor(model="gcn", random_state=0, baselines=False, **SMALL).fit((nodes, pair))
+    found = of_tables.predict_proba([[0, 1]], (nodes[["charge", "mass"]], pair))
+    np.testing.assert_allclose(found, of_tables.predict_proba([[0, 1]], (nodes, pair)), atol=1e-6)
     with pytest.raises(DataError, match="X lacks charge"):
         model.predict_proba([[0, 1]], nodes.rename(columns={"charge": "spin"}), edges)
 
@@ -154,6 +178,16 @@ def test_features_of_many_graphs_are_taken_by_name():
         model.predict(graphs, graph_features=whole.rename(columns={"b": "c"}))
     explained = model.explain(graphs[2], graph_features={"b": 5.0, "a": 2.0}, methods=["attention"])
     assert explained.predictions[0].value == pytest.approx(expected[2], abs=1e-5)
+
+
+def test_features_of_edges_of_many_graphs_are_taken_by_name():
+    graphs = [(NODES * size, EDGES, BONDS * size) for size in range(1, 9)]
+    model = GraphRegressor(model="gat", random_state=0, **SMALL).fit(graphs, np.arange(8.0))
+    expected = model.predict(graphs)
+    turned = [(nodes, edges, bonds[["order", "length"]]) for nodes, edges, bonds in graphs]
+    np.testing.assert_allclose(model.predict(turned), expected, atol=1e-6)
+    with pytest.raises(DataError, match="graph 0 lacks order"):
+        model.predict([(NODES, EDGES, BONDS.rename(columns={"order": "kind"}))])
 
 
 def test_nodes_of_series_are_taken_by_name():

@@ -5,6 +5,7 @@ import re
 import networkx as nx
 import numpy as np
 import pytest
+import scipy.sparse
 import torch
 from torch_geometric.data import Batch, Data, HeteroData
 from torch_geometric.loader import DataLoader
@@ -19,6 +20,7 @@ from edgewise import (
     NodeClassifier,
     NodeRegressor,
 )
+from edgewise.learn.estimators import GraphNodes
 
 FEW = {"epochs": 2, "model_dim": 8, "device": "cpu"}
 RANDOM = torch.Generator().manual_seed(0)
@@ -127,3 +129,25 @@ def test_batches_in_a_list_are_as_many_graphs():
         model.predict(graphs[0])
     with pytest.raises(DataError, match="item holds 2 graphs; an explanation is of one"):
         model.explain(Batch.from_data_list(graphs[:2]))
+
+
+def test_columns_of_types_have_one_place_whatever_the_order_of_the_types():
+    """Two authors with two numbers each, and a paper with one: the authors' columns come first, as their name does."""
+    authors, paper = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[5.0]])
+    one, other = HeteroData(), HeteroData()
+    one["author"].x, one["paper"].x = authors, paper
+    other["paper"].x, other["author"].x = paper, authors
+    for data in (one, other):
+        data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1], [0, 0]])
+    of_authors, of_paper = [[1.0, 2.0, np.nan], [3.0, 4.0, np.nan]], [[np.nan, np.nan, 5.0]]
+    np.testing.assert_array_equal(GraphNodes(one).features.to_dense(), of_authors + of_paper)
+    np.testing.assert_array_equal(GraphNodes(other).features.to_dense(), of_paper + of_authors)
+
+
+def test_entries_of_a_sparse_matrix_at_one_place_add_up():
+    starts, columns, values = np.array([0, 3, 3, 5]), np.array([1, 0, 1, 2, 2]), np.array([1.0, 2.0, 3.0, 4.0, -4.0])
+    matrix = scipy.sparse.csr_array((values, columns, starts), shape=(3, 4))
+    features = GraphNodes(matrix, np.array([[0, 1], [1, 2]])).features
+    np.testing.assert_array_equal(features.to_dense(), [[2.0, 4.0, 0, 0], [0] * 4, [0] * 4])
+    np.testing.assert_array_equal(features.of_rows(np.array([2, 0])), [[0] * 4, [2.0, 4.0, 0, 0]])
+    assert (features.columns.tolist(), features.values.tolist()) == ([0, 1], [2.0, 4.0])

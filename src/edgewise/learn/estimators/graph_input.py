@@ -1,9 +1,8 @@
 """Graphs as estimators take them: whatever holds one becomes a `Graph` here, and its nodes are rows."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, TypeVar
+from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -24,7 +23,15 @@ from edgewise.learn.estimators.graph_arrays import (
 )
 from edgewise.learn.estimators.graph_warnings import warn_of_coordinates
 from edgewise.learn.estimators.labels import is_absent
-from edgewise.learn.estimators.names import RowsLike, column_names, positions_of_names, row_positions
+from edgewise.learn.estimators.names import (
+    RowsLike,
+    column_names,
+    names_of_tables,
+    node_number,
+    positions_of_names,
+    row_positions,
+    written_names,
+)
 from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.estimators.state import warn_caller
 from edgewise.learn.readers.graphs.edges import EdgeList
@@ -86,7 +93,7 @@ class GraphNodes:
             for name, values in extra_inputs.items():
                 if values is not None:
                     raise DataError(f"{name} was given beside a graph that holds it; put it into the graph.")
-            rows = rows or _checked(Graph.of(data))
+            rows = rows or _checked(Graph.of(data), data)
         else:
             rows = _from_arrays(data, edges, **extra_inputs)
         for name, value in vars(rows).items():
@@ -259,38 +266,9 @@ class GraphEdges(GraphNodes):
     row_noun = "edges"
 
 
-def written_names(names: Sequence[object]) -> tuple[str, ...]:
-    """The names of nodes as text.
-
-    Raises:
-        DataError: Two are written alike.
-    """
-    written = tuple(map(str, names))
-    if len(set(written)) < len(written):
-        (name, _), *_ = Counter(written).most_common(1)
-        raise DataError(f"two nodes are both called {name} as text; give names that differ.")
-    return written
-
-
-def node_number(node: object, names: Sequence[str] | None, num_nodes: int) -> int:
-    """The place of a node among all of a graph.
-
-    Args:
-        node: Its name, or its number where nodes are unnamed.
-        names: What the nodes are called as text; None where they are numbered.
-        num_nodes: How many there are.
-
-    Raises:
-        DataError: Unknown node.
-    """
-    if names is not None:
-        if (name := str(node)) in names:
-            return names.index(name)
-        listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-        raise DataError(f"no node is called {node!r}; the nodes of this graph are called {listed}.")
-    if isinstance(node, bool | np.bool_) or not isinstance(node, int | np.integer) or not 0 <= node < num_nodes:
-        raise DataError(f"node {node!r} does not exist; they are 0 to {num_nodes - 1}.")
-    return int(node)
+def holds_tables(data: object) -> TypeGuard[tuple[Any, Any]]:
+    """Whether it is a graph in tables of pandas, of nodes and of edges."""
+    return isinstance(data, tuple) and len(data) > 1 and library_of(data[0]) == "pandas"
 
 
 def is_graph(data: object) -> bool:
@@ -402,16 +380,23 @@ def _types(name: str, type_of_row: object, size: int, rows: str) -> Types | None
     return Types.of(words)
 
 
-def _checked(graph: Graph) -> GraphNodes:
-    """The nodes of a graph that came as a whole."""
+def _checked(graph: Graph, source: object) -> GraphNodes:
+    """The nodes of a graph that came as a whole; its columns have names where they come from tables."""
     if isinstance(graph.edge_features, tuple):
         raise DataError("edges of different types have different features, which no estimator reads; leave them out.")
     warn_of_coordinates(graph)
-    return GraphNodes.of(graph)
+    names = names_of_tables(*source[:2]) if holds_tables(source) else {}
+    if not isinstance(graph.node_features, Tensor):  # each type has columns of its own
+        names.pop("X", None)
+    return GraphNodes.of(graph, column_names=names)
 
 
 def _features(graph: Graph) -> np.ndarray | None:
-    """(node, feature): one table, with the columns of each type side by side and NaN where a column is of another."""
+    """(node, feature): one table, with the columns of each type side by side and NaN where a column is of another.
+
+    Types stand in the order of their names: a model knows columns by number, and the same graph may hold its types in
+    another order.
+    """
     features, types = graph.dense_node_features, graph.node_types
     if features is None:
         return None
@@ -419,14 +404,14 @@ def _features(graph: Graph) -> np.ndarray | None:
         table = features.detach().cpu()
         return (table if table.dtype in (torch.float32, torch.float64) else table.to(torch.float32)).numpy()
     assert types is not None
-    widths = [0 if table is None else table.shape[1] for table in features]
-    starts = np.cumsum([0, *widths])
-    joined = np.full((len(types), starts[-1]), np.nan)
+    names = range(types.num_types) if types.names is None else list(map(str, types.names))
     rows_of_types = types.split(torch.arange(len(types)))
-    for rows, part, start in zip(rows_of_types, features, starts):
-        if part is not None:
-            joined[rows.numpy(), start : start + part.shape[1]] = part.detach().cpu().numpy()
-    return joined
+    blocks = []
+    for number in sorted(range(types.num_types), key=lambda number: names[number]):
+        if (part := features[number]) is not None:
+            blocks.append(np.full((len(types), part.shape[1]), np.nan))
+            blocks[-1][rows_of_types[number].numpy()] = part.detach().cpu().numpy()
+    return np.concatenate(blocks, axis=1) if blocks else np.zeros((len(types), 0))
 
 
 def _names_of_rows(types: Types) -> list:

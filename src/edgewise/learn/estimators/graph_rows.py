@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.graph import Graph
 from edgewise.graph.forms import library_of
-from edgewise.learn.estimators.graph_input import GraphNodes
+from edgewise.learn.estimators.graph_input import GraphNodes, holds_tables
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
 from edgewise.learn.estimators.labels import has_label, is_known, label_columns, plain_array, r2, share_right
 from edgewise.learn.estimators.names import in_row_order
@@ -75,7 +75,8 @@ def names_of_nodes(X: Any) -> tuple[str, ...] | None:
 
 def names_of_graph(X: object) -> Names:
     """The names of the columns of a graph, by argument."""
-    return dict(X.column_names) if isinstance(X, GraphNodes) else {}
+    rows = GraphNodes(X) if holds_tables(X) else X
+    return dict(rows.column_names) if isinstance(rows, GraphNodes) else {}
 
 
 def names_of_run(trained: "FittedTable[NodeEncoder] | FittedTable[EdgeEncoder]") -> Names:

@@ -1,7 +1,7 @@
 """Arrays as graphs, each a row: the functions behind GraphClassifier and GraphRegressor."""
 
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import numpy as np
@@ -26,11 +26,14 @@ from edgewise.learn.tasks.graphs.explainable import explain_graph
 from edgewise.learn.tasks.graphs.settings import GraphRunSettings
 from edgewise.learn.tasks.graphs.task import TABLE, TASK, GraphsEncoder
 
+PARTS = {0: "features", 2: "edge_features"}
+"""The places of features of nodes and of edges in a graph that is a tuple."""
+
 
 def training_data(job: GraphRunSettings, inputs: Inputs, columns: TrainingColumns) -> GraphData:
     """The graphs, to train on."""
     return graphs_from_arrays(
-        graphs_of(inputs.X, inputs.names.get("features", ())),
+        graphs_of(inputs.X, inputs.names),
         columns.targets,
         columns.weights,
         columns.groups,
@@ -45,7 +48,7 @@ def prediction_data(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> Grap
     """The graphs, to predict; one that cannot be used keeps its place."""
     missing = trained.columns.missing
     return graphs_from_arrays(
-        graphs_of(inputs.X, inputs.names.get("features", ()), missing, len(trained.encoder.scales.edge.mean)),
+        graphs_of(inputs.X, inputs.names, missing, len(trained.encoder.scales.edge.mean)),
         graph_features=graph_features_of(inputs.X, inputs.extra.get("graph_features")),
         need_roots=trained.encoder.whole.needs_roots,
         missing=missing,
@@ -53,9 +56,12 @@ def prediction_data(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> Grap
 
 
 def _names_of_graphs(X: object) -> Names:
-    """The names of the features of nodes, where the first graph is a tuple with a DataFrame of them."""
-    names = _feature_names(one_by_one(X))
-    return {"features": names} if names else {}
+    """The names of the features of nodes and of edges, where the first graph is a tuple with DataFrames of them."""
+    first = next(iter(one_by_one(X)), None)
+    if not isinstance(first, tuple):
+        return {}
+    names = {part: column_names("graph 0", first[place]) for place, part in PARTS.items() if place < len(first)}
+    return {part: columns for part, columns in names.items() if columns}
 
 
 def _names_of_run(trained: FittedTable[GraphsEncoder]) -> Names:
@@ -128,14 +134,14 @@ def explain(
 
 
 def graphs_of(
-    graphs: object, names: Sequence[str] = (), missing: str = "impute", num_edge_features: int | None = None
+    graphs: object, names: Names | None = None, missing: str = "impute", num_edge_features: int | None = None
 ) -> list[GraphRow]:
     """Graphs, whatever holds them.
 
     Args:
         graphs: The graphs.
-        names: Of the features of nodes in the order of the training, where DataFrames hold them; by default those of
-            the first graph.
+        names: Of the features of nodes and of edges in the order of the training, where DataFrames hold them, by
+            `PARTS`; by default those of the first graph.
         missing: As in `GraphNodes.arrays`.
         num_edge_features: As in `GraphNodes.with_weights`; by default the largest number of a graph.
 
@@ -145,7 +151,7 @@ def graphs_of(
     graphs = one_by_one(graphs)
     if not len(graphs):
         raise DataError("X is empty; expected at least one graph.")
-    names = names or _feature_names(graphs)
+    names = names or _names_of_graphs(graphs)
     with warnings.catch_warnings(record=True) as caught:  # graphs of one list often give the same warning
         warnings.simplefilter("always")
         of_nodes = [_nodes_of(number, _with_features(number, graph, names)) for number, graph in enumerate(graphs)]
@@ -157,17 +163,15 @@ def graphs_of(
     return rows
 
 
-def _feature_names(graphs: Iterable[object]) -> tuple[str, ...]:
-    """The names of the features of nodes, where the first graph is a tuple with a DataFrame of them."""
-    first = next(iter(graphs), None)
-    return column_names("graph 0", first[0]) if isinstance(first, tuple) and first else ()
-
-
-def _with_features(number: int, graph: object, names: Sequence[str]) -> object:
-    """A graph with its features in the order of the training, where a DataFrame names them."""
-    if not names or not isinstance(graph, tuple) or not graph:
+def _with_features(number: int, graph: object, names: Names) -> object:
+    """A graph with its features in the order of the training, where DataFrames name them."""
+    if not isinstance(graph, tuple):
         return graph
-    return (in_order(f"graph {number}", graph[0], names), *graph[1:])
+    parts = list(graph)
+    for place, part in PARTS.items():
+        if place < len(parts) and names.get(part):
+            parts[place] = in_order(f"graph {number}", parts[place], names[part])
+    return tuple(parts)
 
 
 def _nodes_of(number: int, graph: object) -> GraphNodes | GraphRow:

@@ -10,10 +10,11 @@ from numpy.typing import ArrayLike
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.graph_input import is_graph, node_number, plain_nodes
+from edgewise.learn.estimators.graph_input import is_graph, plain_nodes
+from edgewise.learn.estimators.graph_rows import names_of_graph
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
 from edgewise.learn.estimators.labels import is_absent, plain_array
-from edgewise.learn.estimators.names import row_name
+from edgewise.learn.estimators.names import node_number, row_name
 from edgewise.learn.estimators.numbers import mask_of, unwrapped, weights_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, without_none
@@ -55,7 +56,7 @@ def fit(
     if splits is not None and validation is not None:
         raise SettingError("fit: splits and validation are both given; leave one out, splits has the validation links.")
     job = settings_of(estimator, LINKS)
-    learn_names(estimator, {"X": X, **extra_inputs}, getattr(X, "column_names", {}))
+    learn_names(estimator, {"X": X, **extra_inputs}, names_of_graph(X))
 
     is_directed = job.graph.directed
     graph = graph_of(X, extra_inputs, is_directed, estimator.column_names_, job.scaling.missing)

@@ -54,6 +54,20 @@ def column_names(argument: str, table: object) -> tuple[str, ...]:
     return names
 
 
+def names_of_tables(nodes: "DataFrame", edges: "DataFrame") -> dict[str, tuple[str, ...]]:
+    """The names of the features of nodes (`X`) and of edges (`edge_features`) in the tables of a graph.
+
+    Raises:
+        DataError: Two columns have one name.
+    """
+    from edgewise.interop.pandas import feature_columns_of_edges, feature_columns_of_nodes
+
+    return {
+        "X": column_names("X", nodes[feature_columns_of_nodes(nodes)]),
+        "edge_features": column_names("edge_features", edges[feature_columns_of_edges(edges)]),
+    }
+
+
 def series_name(series: object) -> tuple[str, ...]:
     """The name of a Series; none for anything else, or where it is not a string."""
     name = getattr(series, "name", None) if hasattr(series, "iloc") else None
@@ -269,3 +283,37 @@ def row_name(rows: object, row: int) -> str:
     label = row if index is None or row >= len(index) else index[row]
     shown = repr(label) if isinstance(label, str) else str(label)
     return f"row {row}" if shown == str(row) else f"row {row} (index {shown})"
+
+
+def written_names(names: Sequence[object]) -> tuple[str, ...]:
+    """The names of nodes as text.
+
+    Raises:
+        DataError: Two are written alike.
+    """
+    written = tuple(map(str, names))
+    if len(set(written)) < len(written):
+        (name, _), *_ = Counter(written).most_common(1)
+        raise DataError(f"two nodes are both called {name} as text; give names that differ.")
+    return written
+
+
+def node_number(node: object, names: Sequence[str] | None, num_nodes: int) -> int:
+    """The place of a node among all of a graph.
+
+    Args:
+        node: Its name, or its number where nodes are unnamed.
+        names: What the nodes are called as text; None where they are numbered.
+        num_nodes: How many there are.
+
+    Raises:
+        DataError: Unknown node.
+    """
+    if names is not None:
+        if (name := str(node)) in names:
+            return names.index(name)
+        listed = ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
+        raise DataError(f"no node is called {node!r}; the nodes of this graph are called {listed}.")
+    if isinstance(node, bool | np.bool_) or not isinstance(node, int | np.integer) or not 0 <= node < num_nodes:
+        raise DataError(f"node {node!r} does not exist; they are 0 to {num_nodes - 1}.")
+    return int(node)
