@@ -58,6 +58,24 @@ def test_it_learns_a_law_and_turns_with_the_bodies(springs, edgewise, paste, tmp
     np.testing.assert_allclose(turned, predicted[:, 0] @ turn.T + 5, atol=1e-4)
 
 
+def test_places_far_from_the_origin_are_written_with_all_their_digits(springs, edgewise, tmp_path):
+    with np.load(springs) as content:
+        arrays = {**content, "positions": content["positions"] + np.array([5e5, 5.8e6, 0.0])}
+    np.savez(tmp_path / "far.npz", **arrays)
+    run = tmp_path / "run"
+    words = [tmp_path / "far.npz", *SMALL, "--horizon", 2, "--start", 0, "--epochs", 1]
+    assert edgewise("train", *words, "-o", run)[0] == 0
+    metrics, rows = json.loads((run / "metrics.json").read_text()), read_csv(run / "test_predictions.csv")
+    for row in rows:
+        place = arrays["positions"][int(row["trajectory"]), 2, int(row["body"])]
+        np.testing.assert_allclose([float(row[axis]) for axis in "xyz"], place, rtol=0, atol=1e-4)
+    errors = [float(row[f"{axis}_pred"]) - float(row[axis]) for row in rows for axis in "xyz"]
+    assert np.mean(np.square(errors)) == pytest.approx(metrics["test"]["mse"], rel=1e-2)
+    assert edgewise("predict", run, tmp_path / "far.npz", "-o", tmp_path / "later.npz")[0] == 0
+    with np.load(tmp_path / "later.npz") as found:
+        assert found["positions_pred"].dtype == np.float64
+
+
 def test_a_run_goes_on_with_the_same_bits(springs, edgewise, tmp_path, monkeypatch):
     from edgewise.learn.training.training import Training
 

@@ -222,6 +222,29 @@ def test_motion_in_any_unit(tmp_path):
     )
 
 
+def test_motion_far_from_the_origin():
+    """In meters of a map projection, single precision knows places to half a meter."""
+    system = integrate(system_of("nbody", 8, 3, 2, 0), time_step=0.01, num_steps=8)
+    near, origin = motion_of(system), np.array([5e5, 5.8e6])
+    far = replace(near, positions=near.positions + origin)
+    assert near.positions.dtype == np.float64
+    for settings in ({"horizon": 2}, {"target_quantity": "accelerations"}):
+        options = {"epochs": 2, "model_dim": 4, "random_state": 0, **settings}
+        models = [DynamicsModel(**options).fit(motion) for motion in (near, far)]
+        shift = origin if "horizon" in settings else 0.0
+        expected = models[0].predict(near, 3)
+        for model, motion, shifted in ((models[0], far, shift), (models[1], near, 0.0), (models[1], far, shift)):
+            np.testing.assert_allclose(model.predict(motion, 3) - shifted, expected, rtol=1e-3, atol=1e-5)
+        scores = [model.metrics_["test"]["mse"] for model in models]
+        assert scores[1] == pytest.approx(scores[0], rel=1e-2)
+
+    plain = {"model": "graph_network", "horizon": 2, "epochs": 1, "model_dim": 4}
+    model = DynamicsModel(**plain).fit(near)
+    for call in (lambda: DynamicsModel(**plain).fit(far), lambda: model.predict(far)):
+        with pytest.raises(DataError, match=r"all bodies of a moment are 5.8e\+06 from the origin, but spread over"):
+            call()
+
+
 @pytest.mark.parametrize(
     ("name", "factor", "message"),
     [

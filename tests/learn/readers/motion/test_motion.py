@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+import torch
 
 from edgewise.cli.simulate import archive
 from edgewise.errors import DataError, SettingError
@@ -37,9 +38,9 @@ def test_a_batch_by_hand(tmp_path):
     batch = MotionRows(motion, np.array([4, 7]), np.array([1, 0]), 3).batch(np.array([1, 0]))
     for first, trajectory, moment in ((0, 7, 0), (3, 4, 1)):
         rows = slice(first, first + 3)
-        np.testing.assert_array_equal(batch.positions[rows], motion.positions[trajectory, moment])
+        np.testing.assert_array_equal(batch.positions[rows], motion.positions[trajectory, moment].astype(np.float32))
         np.testing.assert_array_equal(batch.velocities[rows], motion.velocities[trajectory, moment])
-        np.testing.assert_array_equal(batch.targets[rows], motion.positions[trajectory, moment + 3])
+        np.testing.assert_array_equal(batch.targets[rows], motion.positions[trajectory, moment + 3].astype(np.float32))
         np.testing.assert_array_equal(batch.charges[rows], motion.charges[trajectory])
     assert batch.edges.num_edges == 12
     for sender, receiver, coupling in zip(batch.edges.senders, batch.edges.receivers, batch.couplings, strict=True):
@@ -47,6 +48,20 @@ def test_a_batch_by_hand(tmp_path):
         assert sender != receiver
         trajectory = (7, 4)[int(sender) // 3]
         assert float(coupling) == motion.couplings[trajectory, int(receiver) % 3, int(sender) % 3]
+
+
+def test_positions_counted_from_the_middle_of_their_bodies(tmp_path):
+    far = FILE["positions"] + 2.0**30
+    motion, rows = motion_of(tmp_path, positions=far), np.array([1, 0])
+    moments = MotionRows(motion, np.array([4, 7]), np.array([1, 0]), 3)
+    batch = moments.batch(rows, origins=moments.centers(rows))
+    for first, trajectory, moment in ((0, 7, 0), (3, 4, 1)):
+        for values, at in ((batch.positions, moment), (batch.targets, moment + 3)):
+            expected = far[trajectory, at] - far[trajectory, moment].mean(0)
+            np.testing.assert_allclose(values[first : first + 3], expected, atol=1e-6)
+            assert values.dtype == torch.float32
+    single = motion_of(tmp_path, positions=FILE["positions"].astype(np.float32))
+    assert (motion.positions.dtype, single.positions.dtype) == (np.float64, np.float32)
 
 
 def test_what_a_file_may_lack(tmp_path):

@@ -32,8 +32,9 @@ class Motion:
 
     source: str
     """The file."""
-    positions: Float32[np.ndarray, " trajectory time body space"]
-    """Where they are."""
+    positions: Float[np.ndarray, " trajectory time body space"]
+    """Where they are; in double precision where the file has them so, as single precision rounds those far from the
+    origin by more than they move."""
     velocities: Float32[np.ndarray, " trajectory time body space"]
     """How fast they go."""
     times: Float[np.ndarray, " time"]
@@ -97,7 +98,7 @@ class MotionRows:
     """The target: the later positions, or the present accelerations."""
 
     @property
-    def targets(self) -> Float32[np.ndarray, " row body space"]:
+    def targets(self) -> Float[np.ndarray, " row body space"]:
         """The values to be predicted."""
         values = self.motion.positions if self.quantity == "positions" else self.motion.accelerations
         assert values is not None
@@ -122,12 +123,33 @@ class MotionRows:
         scales[~counts] = scales[counts].min() if counts.any() else 1.0
         return scales[self.trajectory].astype(np.float32)
 
-    def batch(self, rows: np.ndarray, *, with_targets: bool = True) -> BodyBatch:
-        """Some rows, bodies one after the other."""
+    def centers(self, rows: np.ndarray) -> Float64[np.ndarray, " row 1 space"]:
+        """The middle of the bodies of some rows."""
+        positions = self.motion.positions[self.trajectory[rows], self.moment[rows]]
+        return positions.astype(np.float64).mean(1, keepdims=True)
+
+    def batch(
+        self,
+        rows: np.ndarray,
+        *,
+        origins: Float64[np.ndarray, " row 1 space"] | None = None,
+        with_targets: bool = True,
+    ) -> BodyBatch:
+        """Some rows, bodies one after the other, in single precision.
+
+        Args:
+            rows: their numbers.
+            origins: where the positions of each row are counted from; the origin of the file where it is None.
+            with_targets: whether the batch has targets.
+        """
         motion, trajectory, moment = self.motion, self.trajectory[rows], self.moment[rows]
         num_bodies = motion.positions.shape[2]
         senders, receivers = motion.pairs
         couplings = motion.couplings if self.quantity == "positions" else motion.strengths
+        positions, targets = motion.positions[trajectory, moment], self.targets[rows] if with_targets else None
+        if origins is not None:
+            positions = positions - origins
+            targets = targets - origins if targets is not None and self.quantity == "positions" else targets
         error_scale = None
         if with_targets and self.error_scale is not None:
             error_scale = torch.from_numpy(self.error_scale[rows]).flatten()
@@ -140,14 +162,18 @@ class MotionRows:
         )
 
         return BodyBatch(
-            positions=torch.from_numpy(motion.positions[trajectory, moment]).flatten(0, 1),
+            positions=_single(positions).flatten(0, 1),
             velocities=torch.from_numpy(motion.velocities[trajectory, moment]).flatten(0, 1),
             charges=torch.from_numpy(motion.charges[trajectory]).flatten(0, 1),
             edges=edges,
             couplings=torch.from_numpy(couplings[trajectory][:, receivers, senders]).reshape(-1, 1),
-            targets=torch.from_numpy(self.targets[rows]).flatten(0, 1) if with_targets else None,
+            targets=None if targets is None else _single(targets).flatten(0, 1),
             error_scale=error_scale,
         )
+
+
+def _single(values: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(values.astype(np.float32, copy=False))
 
 
 def read_motion(path: str) -> Motion:
@@ -234,7 +260,7 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
 
     return Motion(
         source=path,
-        positions=positions.astype(np.float32),
+        positions=positions.astype(np.float32 if positions.dtype in (np.float16, np.float32) else np.float64),
         velocities=velocities.astype(np.float32),
         times=times,
         charges=np.stack(body_features, -1).astype(np.float32),

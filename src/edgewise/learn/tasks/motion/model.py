@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Self, TypeAlias
 
 import numpy as np
+from jaxtyping import Float64
 from torch import nn
 
 from edgewise.errors import DataError, SettingError, plural
@@ -20,6 +21,9 @@ from edgewise.learn.training.loss import RelativeLoss, TargetLoss
 ROWS_PER_BATCH = 500
 """Rows that are computed together where no gradient is needed."""
 
+FARTHEST = 1e4
+"""How far from the origin positions may be, in units of their spread, where a network takes them as they are: single
+precision rounds those farther away by more than a thousandth of the spread."""
 SAME_DURATION = 0.05
 """How much the duration of steps may differ from that of the training, as a fraction."""
 
@@ -174,6 +178,27 @@ class BodyEncoder:
         if self.settings.target_quantity == "accelerations":
             require_masses(motion)
 
+    def check_distance(self, motion: Motion, units: Units) -> None:
+        """Raise a DataError where bodies are so far from the origin that a network which takes their positions as they
+        are cannot tell them apart."""
+        farthest = float(np.abs(motion.positions).min(2).max())  # of the nearest body: one may fly away
+        if not self.is_invariant and farthest > FARTHEST * units.length:
+            raise DataError(
+                f"{motion.source}: all bodies of a moment are {farthest:.3g} from the origin, but spread over "
+                f"{units.length:.3g}: --model {self.settings.model} takes positions as they are, in single precision, "
+                "which cannot tell them apart; subtract a place nearby, or take --model equivariant."
+            )
+
+    @property
+    def is_invariant(self) -> bool:
+        """Whether predictions move with the bodies, so that positions may be counted from anywhere."""
+        return self.settings.model != "graph_network"
+
+    def origins(self, moments: MotionRows, rows: np.ndarray) -> Float64[np.ndarray, " row 1 space"]:
+        """Where the positions of each row are counted from: the middle of its bodies, so that none are rounded far
+        from the origin; the origin itself, where the network takes positions as they are."""
+        return moments.centers(rows) * self.is_invariant
+
     def check(self, output: MotionOutput) -> None:
         """Raise DataError unless the fields fit each other."""
         space_dim, num_charges = self.sizes
@@ -193,17 +218,19 @@ def predict(fitted: FittedMotion, moments: MotionRows, device: str = "cpu") -> n
         SettingError: the bodies have other dimensions than those of the training, or more is known of them.
         DataError: accelerations are predicted, and a body weighs nothing.
     """
-    fitted.encoder.check_motion(moments.motion)
-    output = fitted.output
+    encoder, output = fitted.encoder, fitted.output
+    encoder.check_motion(moments.motion)
+    encoder.check_distance(moments.motion, output.units)
     moments = replace(moments, quantity=output.quantity)
 
     def batch(rows: np.ndarray) -> BodyBatch:
-        return output.transform(moments.batch(rows, with_targets=False))
+        return output.transform(moments.batch(rows, origins=encoder.origins(moments, rows), with_targets=False))
 
     outputs = network_outputs(fitted, batch, len(moments.moment), ROWS_PER_BATCH, device)
     _, _, num_bodies, space_dim = moments.motion.positions.shape
     values = [values_of_batch * output.unit for values_of_batch in outputs]
-    return np.concatenate([np.zeros((0, space_dim)), *values]).reshape(-1, num_bodies, space_dim)
+    predicted = np.concatenate([np.zeros((0, space_dim)), *values]).reshape(-1, num_bodies, space_dim)
+    return predicted + encoder.origins(moments, np.arange(len(predicted))) if output.ahead else predicted
 
 
 def notes_of(fitted: FittedMotion, motion: Motion) -> list[str]:

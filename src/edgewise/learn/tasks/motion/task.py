@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from edgewise.errors import DataError, plural
+from edgewise.explain.numbers import num_digits
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import note
@@ -68,16 +69,18 @@ def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion |
 
     encoder = BodyEncoder(settings.model, (motion.positions.shape[-1], motion.charges.shape[-1]))
     output = MotionOutput(Units.fit(splits["train"]), settings.horizon)
+    for moments in splits.values():
+        encoder.check_distance(moments.motion, output.units)
     fitted = FittedMotion(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
     return Prepared(settings, motion, splits, fitted, rows)
 
 
 def loader(prepared: PreparedMotion, split: str, batch_size: int, seed: int | None) -> Loader:
-    moments, output = prepared.splits[split], prepared.fitted.output
+    moments, encoder, output = prepared.splits[split], prepared.fitted.encoder, prepared.fitted.output
 
     def batch(rows: np.ndarray) -> BodyBatch:
-        scaled: BodyBatch = output.transform(moments.batch(rows))
+        scaled: BodyBatch = output.transform(moments.batch(rows, origins=encoder.origins(moments, rows)))
         return scaled
 
     size = batch_size if split == "train" else ROWS_PER_BATCH
@@ -174,7 +177,8 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     values = predict(fitted, MotionRows(motion, *rows, 0), pick_device(request.device))
 
     quantity, ahead = fitted.output.quantity, fitted.output.ahead
-    content: dict[str, Any] = {f"{quantity}_pred": values.reshape(motion.positions.shape).astype(np.float32)}
+    dtype = motion.positions.dtype if ahead else np.float32
+    content: dict[str, Any] = {f"{quantity}_pred": values.reshape(motion.positions.shape).astype(dtype)}
     if ahead:
         content["ahead"] = np.array(ahead)
     buffer = io.BytesIO()
@@ -189,9 +193,11 @@ def predicted_table(moments: MotionRows, predicted: np.ndarray) -> TableOfCells:
     """A row for each body of each moment: the targets and the predictions."""
     start = "" if moments.quantity == "positions" else "a"
     header = [f"{start}{axis}{end}" for end in ("", "_pred") for axis in axes(moments)]
-    pairs = np.concatenate([moments.targets, predicted], axis=-1)
+    targets = moments.targets.astype(np.float64)
+    pairs = np.concatenate([targets, predicted], axis=-1)
+    digits = max(num_digits(targets[..., axis].mean(), targets[..., axis].std()) for axis in range(targets.shape[-1]))
     cells = [
-        [int(trajectory), int(moment), body, *(f"{number:.7g}" for number in numbers)]
+        [int(trajectory), int(moment), body, *(f"{number:.{digits}g}" for number in numbers)]
         for trajectory, moment, bodies in zip(moments.trajectory, moments.moment, pairs, strict=True)
         for body, numbers in enumerate(bodies)
     ]
