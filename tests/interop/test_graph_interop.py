@@ -447,6 +447,13 @@ def test_types_of_edges_keep_their_categories():
     assert Graph.of(typed).edge_types.names == (("a", "u", "a"),), "which types an unused one would join, no one knows"
 
 
+def test_columns_of_one_type_go_by_their_numbers():
+    nodes = pd.DataFrame({"type": ["a", "b"], "b.feature": [np.nan, 3.0], "a.feature_1": [2.0, np.nan]})
+    nodes["a.feature_0"] = [1.0, np.nan]
+    features = Graph.of((nodes, pd.DataFrame({"sender": [0], "receiver": [1]}))).node_features
+    assert [part.tolist() for part in features] == [[[1.0, 2.0]], [[3.0]]]
+
+
 def test_a_table_of_edges_alone_is_read_as_beside_one_of_nodes():
     edges = pd.DataFrame({"sender": ["a", "b"], "receiver": ["b", "c"], "km": [1.0, np.nan], "type": ["x", "y"]})
     edges["weight"] = [3.0, 4.0]

@@ -261,7 +261,7 @@ def _features(
 ) -> Features | None:
     """Columns as numbers; those that start with the name of a type belong to it."""
     column_prefixes = [f"{label(name)}.{prefix}" for name in names_of(types)]
-    owned = [[c for c in columns if str(c) == name or str(c).startswith(f"{name}_")] for name in column_prefixes]
+    owned = [_own_columns(columns, column_prefix) for column_prefix in column_prefixes]
     if types is None or not any(owned):
         return _numbers(table, columns)
     rows = types.split(torch.arange(len(types), device=types.of_row.device))
@@ -270,6 +270,13 @@ def _features(
         _numbers(table.iloc[rows_of_type.numpy()], [*shared, *type_columns])
         for rows_of_type, type_columns in zip(rows, owned)
     )
+
+
+def _own_columns(columns: Sequence[Hashable], prefix: str) -> Sequence[Hashable]:
+    """The columns of one type: those that start with its prefix, in the order of their numbers where these say one."""
+    own = [column for column in columns if str(column) == prefix or str(column).startswith(f"{prefix}_")]
+    numbered = column_names(prefix, len(own))
+    return numbered if set(numbered) == set(own) else own
 
 
 def _numbers(table: "pandas.DataFrame", columns: Sequence[Any]) -> Tensor | None:
