@@ -378,7 +378,7 @@ def test_equal_keys_share_the_weight_of_a_hard_choice_wherever_they_stand(normal
     query, key = torch.randn(3, 16, generator=generator), torch.randn(1, 16, generator=generator).repeat(7, 1)
     expected, options = torch.full((3, 7), 1 / 7), {"score": score, "normalize": normalize}
     keys_by_feature = key.mT.contiguous().mT
-    for neighborhood in (Full(), Mask(torch.ones(3, 7, dtype=torch.bool))):
+    for neighborhood in (Full(), Mask(torch.ones(3, 7, dtype=torch.bool)), Full().to_edges(3, 7)):
         for given_key in (key, keys_by_feature):
             out = attend(query, given_key, torch.eye(7), neighborhood, **options)
             torch.testing.assert_close(out, expected)
@@ -387,6 +387,18 @@ def test_equal_keys_share_the_weight_of_a_hard_choice_wherever_they_stand(normal
                 torch.testing.assert_close(weights[chosen or [0, 1, 2]], expected[chosen or [0, 1, 2]])
         by_vmap = torch.vmap(lambda q: attend(q, key, torch.eye(7), neighborhood, **options))(query[None])  # noqa: B023
         torch.testing.assert_close(by_vmap, expected[None])
+
+
+def test_equal_keys_share_the_weight_of_a_hard_choice_over_edges():
+    """A matrix product may differ in the last digit from edge to edge, too."""
+    draw = torch.Generator().manual_seed(0)
+    for num_queries, num_keys, size in itertools.product((2, 10, 23), (6, 22, 25, 29), (9, 11)):
+        query, key = torch.randn(2, num_queries, size, generator=draw), torch.randn(2, 1, size, generator=draw)
+        weights = attention_weights(
+            query, key.repeat(1, num_keys, 1), Full().to_edges(num_queries, num_keys),
+            score=Bilinear(torch.randn(size, size, generator=draw)), normalize=Hardmax(),
+        )  # fmt: skip
+        torch.testing.assert_close(weights.values, torch.full_like(weights.values, 1 / num_keys))
 
 
 @st.composite

@@ -9,6 +9,7 @@ never more than one slice of the (query, key) table is held.
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -18,11 +19,12 @@ from torch.utils.checkpoint import checkpoint
 
 from edgewise.backends import kernels
 from edgewise.backends.call import Call
+from edgewise.backends.lower import without_unpaired
 from edgewise.backends.rows import EdgeScoreRows, TableScoreRows
 from edgewise.neighborhood import Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
 from edgewise.normalize import is_hard, weights_of
-from edgewise.score import Score, is_dot_product, score_pairs
+from edgewise.score import Dot, Score, is_dot_product, score_pairs
 
 NAME = "gather"
 SLICE = 2**22
@@ -53,6 +55,11 @@ def _drop(rate: float, weights: Tensor, *block: int) -> Tensor:
 
 def edge_weights(call: Call, edges: Edges) -> Tensor:
     """α of every edge, `(edge, *batch)`."""
+    if is_dot_product(call.score) and is_hard(call.normalize, call.query.dtype) and call.edge_key is None:
+        # The factors of nodes, not of edges: of these a matrix product may differ in the last digit for one node.
+        paired = without_unpaired(call)
+        left, right = call.score.factors(paired.query, paired.key)
+        call = replace(call, query=left, key=right, score=Dot())
     query, key = _nodes_first(call.query), _nodes_first(call.key)
 
     def score(receivers: Tensor, senders: Tensor, edge_key: Tensor | None = None) -> Tensor:

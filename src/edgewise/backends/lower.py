@@ -104,7 +104,7 @@ def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
     if normalizer is Mean:
         return Lowered(_without(call, "bias", "edge_key"), "Constant", normalizer=Mean)
     if not _runs_as_it_is(call, inverse_temperature):
-        call = _without_unpaired(call).in_float32(but=stored)
+        call = without_unpaired(call).in_float32(but=stored)
     if call.bias is not None and not _is_one(inverse_temperature):
         call = replace(call, bias=_scaled_bias(call.bias, inverse_temperature, call.bias.dim() - _batch_rank(call)))
     lowered = _known_score(call, inverse_temperature)
@@ -150,7 +150,7 @@ def _runs_as_it_is(call: Call, inverse_temperature: Factor) -> bool:
     return isinstance(call.score, Dot | ScaledDot | Additive | GATv2 | Constant)
 
 
-def _without_unpaired(call: Call) -> Call:
+def without_unpaired(call: Call) -> Call:
     """The call with zeros for queries and keys that are in no pair: a NaN there would reach the gradient of what torch
     multiplies all of them with, a vector, a matrix or a temperature."""
     query, key = call.query, call.key
