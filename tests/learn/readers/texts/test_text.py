@@ -161,6 +161,17 @@ def test_a_vocabulary_has_a_mask_token_only_on_request(tokenizer):
         Tokenizer.fit([POEM], "bpe", vocabulary_size=257, special=(MASK,))
 
 
+def test_the_name_of_a_special_token_in_a_text_is_that_token():
+    """As Hugging Face reads it: WikiText has <unk> for rare words, and a masked model is given <mask> to fill in."""
+    words, pairs, letters = (
+        Tokenizer.fit(["a b"], kind, 300, special=(MASK,)) for kind in ("words", "bpe", "characters")
+    )
+    numbers = words.encode("a <unk> b <mask><end>").numbers.tolist()
+    assert numbers[1:2] + numbers[3:] == [words.unknown, words.mask, words.end]
+    assert pairs.encode("a<mask>b<end>").numbers.tolist()[1::2] == [pairs.mask, pairs.end]
+    assert len(letters.encode("<end>").numbers) == 5
+
+
 @pytest.mark.parametrize("kind", ["characters", "words", "bpe"])
 def test_lower_case_is_a_choice_of_the_vocabulary_and_offsets_stay_those_of_the_text(kind):
     learned = Tokenizer.fit(["The cat", "a CAT and the dog"], kind, 300, lowercase=True)

@@ -145,7 +145,8 @@ class Tokenizer:
             special: further special tokens, such as `MASK`.
             lowercase: whether texts are lowercased.
 
-        For characters and words, a letter with its accent is the same in NFC (one character) and in NFD (two).
+        For characters and words, a letter with its accent is the same in NFC (one character) and in NFD (two). For
+        words and byte pairs, a special token is read where a text has its name, such as the `<unk>` of WikiText.
         """
         if kind not in TOKEN_KINDS:
             raise SettingError(f"--tokens is {kind!r}; expected one of {', '.join(TOKEN_KINDS)}.")
