@@ -247,6 +247,7 @@ class Training:
                 raise SettingError(
                     "--cuda-graph: each step has another graph, and a recorded one cannot; leave it out."
                 )
+            self.sent_graph = None  # its memory is free for the next one
             self.sent_graph = graph, graph.to(self.device)
         others = {name: moved(value, self.device) for name, value in vars(batch).items() if name != "graph"}
         sent: BatchLike = unchecked(batch, graph=self.sent_graph[1], **others)
