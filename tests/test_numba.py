@@ -21,10 +21,12 @@ from edgewise import (
     Edges,
     Full,
     GATv2,
+    Identity,
     Lengths,
     Mean,
     ScaledDot,
     Segments,
+    Sigmoid,
     Softmax,
     Sparsemax,
     UnsupportedError,
@@ -332,6 +334,25 @@ def test_a_vector_whose_numbers_lie_apart(neighborhood, dtype):
     for score in (GATv2(every_other), Additive(every_other, "relu"), Additive(every_other)):
         out, judge = (attend(x, x, x, neighborhood, score=score, backend=name) for name in ("numba", "reference"))
         torch.testing.assert_close(out, judge)
+
+
+@pytest.mark.parametrize(("dtype", "end"), [(torch.float32, 100.0), (torch.float64, 720.0)], ids=str)
+@pytest.mark.parametrize("function", ["weights", "sigmoid", "silu", "gelu", "tanh"])
+def test_functions_of_scores_are_right_wherever_numbers_end(function, dtype, end):
+    """e⁸⁸·⁶ is a number, whose power of two is not: a gate at −88.6 was NaN, and so was the training."""
+    x = torch.cat([torch.linspace(-end, end, 20_001, dtype=dtype), torch.tensor([-1e30, 1e30], dtype=dtype)])
+    x = x.unsqueeze(1).requires_grad_()
+    one, itself = torch.ones_like(x), Edges(*[torch.arange(len(x))] * 2, len(x), len(x))
+    if function == "weights":
+        out, truth = attend(x, one, one, itself, normalize=Sigmoid(), backend="numba"), torch.sigmoid(x)
+    else:
+        score = Additive(torch.ones(1, dtype=dtype), function)
+        out = attend(x, 0 * one, one, itself, score=score, normalize=Identity(), backend="numba")
+        truth = getattr(torch, function, getattr(torch.nn.functional, function, None))(x)
+    least = 2e-6 if function == "gelu" else end * torch.finfo(dtype).tiny  # what is denormal may be 0
+    torch.testing.assert_close(out, truth, atol=least, rtol=1e-5)
+    for found, expected in zip(torch.autograd.grad(out.sum(), x), torch.autograd.grad(truth.sum(), x), strict=True):
+        torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])

@@ -13,9 +13,10 @@ from edgewise.backends.numba.simd import Builder, call, fill, fma, intrinsic, ve
 
 # The exponential: x = n ln 2 + r, |r| ≤ ln 2 / 2; eˣ = 2ⁿ (1 + r q(r)), q the series of (eʳ − 1) / r.
 
-SINGLE = (-87.3, 88.8, 0.693145751953125, 1.428606765330187e-06)
-DOUBLE = (-708.3, 709.8, 0.6931471803691238, 1.9082149292705877e-10)
-"""The range in which eˣ is neither 0 nor ∞, and ln 2 as a short number, exact in products with n, and what remains."""
+SINGLE = (-87.3, 88.376, 0.693145751953125, 1.428606765330187e-06)
+DOUBLE = (-708.3, 709.436, 0.6931471803691238, 1.9082149292705877e-10)
+"""The range of x in which 2ⁿ is neither 0 nor ∞, and ln 2 as a short number, exact in products with n, and what
+remains."""
 
 
 def _range_and_ln2(x: Any) -> Any:
@@ -57,7 +58,7 @@ def _exponential(x: Any) -> Any:
 
 @inlined
 def exp(x: Any) -> Any:
-    """eˣ to a unit or two in the last place; 0 where it would be denormal."""
+    """eˣ to a unit or two in the last place; 0 where it would be denormal, and no more than at the end of the range."""
     power, fraction = _exponential(x)
     low = _range_and_ln2(x)[0]
     power_of_e = fma(power, fraction, power)
@@ -104,8 +105,9 @@ def tanh(z):
 
 @inlined
 def sigmoid(z):
-    """1 / (1 + e⁻ᶻ)."""
-    return 1.0 / (1.0 + exp(0.0 - z))
+    """1 / (1 + e⁻ᶻ); 0 where it would be denormal by far."""
+    high = _range_and_ln2(z)[1]
+    return where(z + high < 0.0, 0.0, 1.0 / (1.0 + exp(0.0 - z)))
 
 
 # The error function: x p(x²) near 0, else 1 − exp(q(|x|)), both polynomials fitted to all digits of float32.
