@@ -19,6 +19,7 @@ from edgewise import (
     Distance,
     Dot,
     Edges,
+    Entmax15,
     Full,
     GATv2,
     Identity,
@@ -353,6 +354,29 @@ def test_functions_of_scores_are_right_wherever_numbers_end(function, dtype, end
     torch.testing.assert_close(out, truth, atol=least, rtol=1e-5)
     for found, expected in zip(torch.autograd.grad(out.sum(), x), torch.autograd.grad(truth.sum(), x), strict=True):
         torch.testing.assert_close(found, expected, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("backend", ["numba", "gather"])
+@pytest.mark.parametrize("normalize", [Sparsemax(), Entmax15()], ids=["sparsemax", "entmax15"])
+@pytest.mark.parametrize("over_edges", [True, False])
+def test_weights_of_many_equal_scores_sum_to_one(normalize, backend, over_edges):
+    """One larger score beside many equal ones, as of a loop or of padding: they added up to 500."""
+    for count in (130, 2001, 5001):
+        gaps = torch.cat([torch.linspace(0.005, 0.995, 199), torch.tensor([1 - 1e-6])])
+        scores = -gaps.unsqueeze(1).repeat(1, count) * (2 if isinstance(normalize, Entmax15) else 1)
+        scores[:, 0] = 0
+        values = torch.stack([torch.ones(count), torch.linspace(-1, 1, count)], dim=1)
+        given = {"score": Dot(), "normalize": normalize, "backend": backend}
+        neighborhood, bias = Full(), scores
+        if over_edges:
+            neighborhood, bias = Full().to_edges(len(scores), count), scores.flatten()
+        out = attend(torch.zeros(len(scores), 1), torch.zeros(count, 1), values, neighborhood, bias=bias, **given)
+        exact = attend(
+            torch.zeros(len(scores), 1).double(), torch.zeros(count, 1).double(), values.double(), bias=scores.double(),
+            score=Dot(), normalize=normalize, backend="reference",
+        )  # fmt: skip
+        torch.testing.assert_close(exact[:, 0], torch.ones(len(scores)).double())
+        torch.testing.assert_close(out.double(), exact, atol=1e-3, rtol=0)
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf])

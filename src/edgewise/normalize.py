@@ -123,7 +123,8 @@ class Sparsemax:
             rank, sums, _ = rows.descending(x)
             support = rows.keep(((1 + rank * x.double() > sums) & (scores > -math.inf)).to(x.dtype))
         count = rows.total(support).clamp(min=1)
-        threshold = (rows.total(support * x) - 1) / count
+        # In double precision, as the sums of the ranks: thousands of scores may lie as near to the threshold as to 1.
+        threshold = ((rows.total((support * x).double()) - 1) / count).to(x.dtype)
         return rows.keep(torch.relu(x - threshold) * support)
 
 
@@ -139,9 +140,9 @@ class Entmax15:
             spread = ((1 - (squares - rank * mean.square())) / rank).clamp(min=0)
             support = rows.keep(((mean - spread.sqrt() <= x.double()) & (scores > -math.inf)).to(x.dtype))
         count = rows.total(support).clamp(min=1)
-        mean = rows.total(support * x) / count
-        scatter = rows.total(support * (x - mean).square())
-        spread = ((1 - scatter) / count).clamp(min=torch.finfo(x.dtype).tiny)
+        mean = (rows.total((support * x).double()) / count).to(x.dtype)
+        scatter = rows.total((support * (x - mean).square()).double())
+        spread = ((1 - scatter) / count).to(x.dtype).clamp(min=torch.finfo(x.dtype).tiny)
         return rows.keep(torch.relu(x - mean + spread.sqrt()).square() * support)
 
 

@@ -169,7 +169,9 @@ def run(inputs: DropoutInputs, d_out: Tensor | None) -> Tensor:
     """The output, or the gradient of x."""
     x, out, seed = array_of(inputs.x), torch.empty_like(inputs.x), int(inputs.seed)
     code = ACTIVATIONS.index(inputs.activation) if inputs.activation else NO_ACTIVATION
-    call = Masked(code, round(inputs.rate * 2**32), 1 / (1 - inputs.rate), seed & 0xFFFFFFFF, seed >> 32)
+    call = Masked(
+        code, min(round(inputs.rate * 2**32), 2**32 - 1), 1 / (1 - inputs.rate), seed & 0xFFFFFFFF, seed >> 32
+    )
     chunks = max(1, min(MAX_CHUNKS, x.size // CHUNK))
     gradients = x[:0] if d_out is None else array_of(d_out)
     mask.run(chunks, call, chunks, x, gradients, array_of(out))

@@ -169,48 +169,52 @@ def _hardmax(scores: Any, a: Any) -> Any:
 
 @inlined
 def _sums_above(scores: Any, a: Any, scale: float, low: Any) -> Any:
-    """How many x = scale (s − a) lie above `low`, Σx and Σx² of these."""
-    many, sums, squares = fill(a, 0.0), fill(a, 0.0), fill(a, 0.0)
+    """How many x = scale (s − a) lie above `low`, Σ(x − low) and Σ(x − low)² of these.
+
+    Each sum takes along what rounding lost of it before (Kahan): a row may have thousands of equal scores, whose
+    threshold lies within a thousandth of them.
+    """
+    many, sums, squares, lost, lost_squares = fill(a, 0.0), fill(a, 0.0), fill(a, 0.0), fill(a, 0.0), fill(a, 0.0)
     for e in range(scores.size):
-        x = (cell(scores, e, -math.inf) - a) * scale
-        inside = where(x > low, x, 0.0)
-        many = many + where(x > low, fill(a, 1.0), 0.0)
-        sums = sums + inside
-        squares = fma(inside, inside, squares)
+        x = (cell(scores, e, -math.inf) - a) * scale - low
+        inside = where(x > 0.0, x, 0.0)
+        many = many + where(x > 0.0, fill(a, 1.0), 0.0)
+        sums, lost = _added(sums, lost, inside)
+        squares, lost_squares = _added(squares, lost_squares, inside * inside)
     return many, sums, squares
 
 
 @inlined
+def _added(total: Any, lost: Any, term: Any) -> Any:
+    """A sum with one term more, and how much too large it is now."""
+    term = term - lost
+    larger = total + term
+    return larger, (larger - total) - term
+
+
+@inlined
 def _sparsemax_threshold(scores: Any, a: Any) -> Any:
-    """τ with Σ max(s − a − τ, 0) = 1: the mean of the support less its share, until no score leaves the support."""
-    low, last = fill(a, -1.0), fill(a, -1.0)
+    """τ with Σ max(s − a − τ, 0) = 1: Newton's steps rise to it from below, and end where rounding ends them."""
+    low = fill(a, -1.0)
     for _ in range(ITERATIONS):
         many, sums, _ = _sums_above(scores, a, 1.0, low)
-        if not some(where(many > 0.0, many, last) != last):
+        step = (sums - 1.0) / maximum(many, 1.0)
+        step = where(step > 0.0, step, 0.0)
+        if not some(low + step > low):
             break
-        low = where(many > 0.0, (sums - 1.0) / maximum(many, 1.0), low)
-        last = many
+        low = low + step
     return low
 
 
 @inlined
 def _entmax_threshold(scores: Any, a: Any) -> Any:
-    """τ with Σ max(x − τ, 0)² = 1, x = (s − a) / 2: Newton's steps rise to it from below, and the root for the support
-    at that point lies above; once both have the same support, that root is exact."""
-    low, high = fill(a, -1.0), fill(a, -1.0)
+    """τ with Σ max(x − τ, 0)² = 1, x = (s − a) / 2, in the same way."""
+    low = fill(a, -1.0)
     for _ in range(ITERATIONS):
-        many, sums, squares = _sums_above(scores, a, 0.5, low)
-        many = maximum(many, 1.0)
-        mean = sums / many
-        spread = (1.0 - (squares - sums * mean)) / many
-        high = mean - square_root(where(spread > 0.0, spread, 0.0))
-        confirmed, _, _ = _sums_above(scores, a, 0.5, high)
-        rise = squares - low * (sums + sums) + many * low * low - 1.0
-        step = rise / (2.0 * (sums - many * low))
-        done = where(spread >= 0.0, confirmed, -1.0) == many
-        step = where(done, 0.0, where(step > 0.0, step, 0.0))
+        _, sums, squares = _sums_above(scores, a, 0.5, low)
+        step = (squares - 1.0) / (sums + sums)
+        step = where(step > 0.0, step, 0.0)
         if not some(low + step > low):
             break
         low = low + step
-
-    return high
+    return low
