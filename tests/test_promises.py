@@ -12,6 +12,7 @@ from cases import all_backends, all_neighborhoods, all_normalizers, all_scores, 
 from edgewise import (
     Bilinear,
     Causal,
+    Constant,
     Cosine,
     Distance,
     Dot,
@@ -238,6 +239,34 @@ def test_a_half_precision_bias_over_a_small_temperature_does_not_overflow(backen
     neighborhood, given_bias = (Full(), bias) if table else (Full().to_edges(2, 3), bias.flatten())
     out = run_or_skip(query, key, value, neighborhood, bias=given_bias, normalize=Softmax(0.01), backend=backend)
     torch.testing.assert_close(out, torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]).half())
+
+
+@pytest.mark.parametrize("backend", [*all_backends, "auto"])
+@pytest.mark.parametrize("table", [True, False], ids=["table", "edges"])
+@pytest.mark.parametrize("temperature", [0.5, 1e46, torch.tensor(0.5)], ids=str)
+def test_a_bias_near_the_end_of_float32_stays_finite_over_a_temperature(backend, table, temperature):
+    """Only −∞ forbids a pair: a row of the least finite number is as good as one of zeros."""
+    query, key, value = torch.zeros(2, 4), torch.zeros(3, 4), torch.eye(3)
+    bias = torch.tensor([[torch.finfo(torch.float32).min] * 3, [3e38, -math.inf, -math.inf]]).requires_grad_()
+    neighborhood, given_bias = (Full(), bias) if table else (Full().to_edges(2, 3), bias.flatten())
+    parts = dict(normalize=Softmax(temperature), backend=backend)
+    out = run_or_skip(query, key, value, neighborhood, bias=given_bias, **parts)
+    torch.testing.assert_close(out, torch.tensor([[1 / 3] * 3, [1.0, 0.0, 0.0]]))
+
+    # α (v − Σ α v) / T, with v = 0, 1, 2.
+    (gradient,) = torch.autograd.grad((out * torch.arange(3.0)).sum(), bias)
+    wanted = torch.tensor([[-1.0, 0.0, 1.0], [0.0, 0.0, 0.0]]) / (3 * float(temperature))
+    torch.testing.assert_close(gradient, wanted)
+
+
+@pytest.mark.parametrize("backend", all_backends)
+@pytest.mark.parametrize("table", [True, False], ids=["table", "edges"])
+@pytest.mark.parametrize("temperature", [0.5, torch.tensor(0.5)], ids=str)
+def test_a_constant_near_the_end_of_float32_stays_finite_over_a_temperature(backend, table, temperature):
+    query, key, value = torch.zeros(2, 4), torch.zeros(3, 4), torch.eye(3)
+    neighborhood = Full() if table else Full().to_edges(2, 3)
+    parts = dict(score=Constant(3e38), normalize=Softmax(temperature), backend=backend)
+    torch.testing.assert_close(run_or_skip(query, key, value, neighborhood, **parts), torch.full((2, 3), 1 / 3))
 
 
 @pytest.mark.parametrize("device", ["cpu", "meta"])

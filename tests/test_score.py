@@ -211,3 +211,13 @@ def test_a_causal_mask_holds_for_every_scale(scale, dtype):
     wanted = (scores.softmax(-1) @ nodes.double()).to(dtype)
     tolerance = 0.05 if dtype == torch.bfloat16 else 1e-5
     torch.testing.assert_close(out, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    "score", [ScaledDot(), ScaledDot(1e-46), Dot(), Bilinear(torch.eye(4))], ids=["scaled", "tiny", "dot", "bilinear"]
+)
+@pytest.mark.parametrize("temperature", [1e45, 1e46])
+def test_a_causal_mask_holds_for_a_scale_that_float32_rounds_to_zero(score, temperature):
+    nodes = torch.randn(2, 40, 4, generator=torch.Generator().manual_seed(0))
+    out = attend(nodes, nodes, nodes, Causal(), score=score, normalize=Softmax(temperature))
+    torch.testing.assert_close(out, nodes.cumsum(-2) / torch.arange(1.0, 41.0).unsqueeze(-1))

@@ -203,7 +203,7 @@ def test_a_window_alone_needs_nothing_but_the_length():
 
 
 @pytest.mark.parametrize(
-    "options", [{"score": Dot()}, {"score": Cosine()}, {"score": ScaledDot(-0.3)}, {"normalize": Softmax(0.3)}], ids=str
+    "options", [{"score": Dot()}, {"score": Cosine()}, {"score": ScaledDot(0.3)}, {"normalize": Softmax(0.3)}], ids=str
 )
 def test_scores_that_are_dot_products(options):
     assert_same(MORE["a causal window"][0], *(numbers(HEADS, 13, DIM, seed=n) for n in range(3)), **options)
@@ -246,6 +246,11 @@ def test_it_says_what_it_does_not_take(monkeypatch):
         "the score Additive is not a dot product": {"score": Additive(torch.ones(DIM, dtype=torch.float64))},
         "the normalizer Sparsemax is not Softmax": {"normalize": Sparsemax()},
         "the temperature is a tensor": {"normalize": Softmax(torch.tensor(1.0))},
+        "the scale -0.5 would open the mask of the kernel, or make it NaN": {"score": ScaledDot(-0.5)},
+        "the scale 1e-46 would open the mask of the kernel, or make it NaN": {
+            "score": Dot(),
+            "normalize": Softmax(1e46),
+        },
         "there is a bias; there is dropout": {"bias": torch.zeros(16, 16), "dropout": 0.5},
         "a head has 8 features of keys, but 7 of values": {"value": x[..., 1:]},
         "a head has 7 features, which is not a multiple of 8 up to 256": {

@@ -94,7 +94,8 @@ class Softmax:
             shut = gap < NOTHING * temperature.detach()  # zero weight would give T the gradient 0 · ∞
             grown = torch.exp(torch.where(shut, 0.0, gap) / temperature)
             return _shares(torch.where(shut, 0.0, grown), rows)
-        return _shares(torch.exp(gap / self.temperature), rows)
+        finite = min(self.temperature, torch.finfo(gap.dtype).max)  # −∞ / ∞ is NaN
+        return _shares(torch.exp(gap / finite), rows)
 
 
 @dataclass(frozen=True, eq=False)

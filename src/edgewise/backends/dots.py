@@ -34,15 +34,28 @@ def operands(call: Call) -> tuple[Tensor, Tensor, Tensor, float]:
     """
     assert isinstance(call.score, DotProduct) and isinstance(call.normalize, Softmax) and call.value is not None
     assert not isinstance(call.normalize.temperature, Tensor)
+    scale = scale_of(call)
     if type(call.score) is ScaledDot:  # leave the factor to the kernel, as torch's own call does
-        scale = call.score.factor(call.query.shape[-1]) / call.normalize.temperature
         query = call.query
         if not can_be_read(query):
             query, scale = scaled_before(query, scale)
         return query, call.key, call.value, scale
 
     query, key = call.score.factors(call.query, call.key)
-    return query, key, call.value, 1 / call.normalize.temperature
+    return query, key, call.value, scale
+
+
+def scale_of(call: Call) -> float:
+    """What the kernel multiplies products with."""
+    assert isinstance(call.normalize, Softmax) and not isinstance(call.normalize.temperature, Tensor)
+    factor = call.score.factor(call.query.shape[-1]) if type(call.score) is ScaledDot else 1.0
+    return factor / call.normalize.temperature
+
+
+def keeps_a_mask(scale: float) -> bool:
+    """Whether −∞ stays −∞ where a kernel multiplies it with this scale: a scale that is not positive would open its
+    mask, and one that float32 rounds to zero gives NaN."""
+    return scale >= torch.finfo(torch.float32).tiny
 
 
 def scaled_before(query: Tensor, scale: float, *keys: Tensor | None) -> tuple[Tensor, float]:

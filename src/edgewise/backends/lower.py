@@ -106,7 +106,7 @@ def lower(call: Call, stored: tuple[str, ...] = ()) -> Lowered:
     if not _runs_as_it_is(call, inverse_temperature):
         call = without_unpaired(call).in_float32(but=stored)
     if call.bias is not None and not _is_one(inverse_temperature):
-        call = replace(call, bias=_scaled_bias(call.bias, inverse_temperature, call.bias.dim() - _batch_rank(call)))
+        call = replace(call, bias=scaled_bias(call.bias, inverse_temperature, call.bias.dim() - _batch_rank(call)))
     lowered = _known_score(call, inverse_temperature)
     return lowered if normalizer is Softmax else replace(lowered, normalizer=normalizer)
 
@@ -244,6 +244,8 @@ def _distance(call: Call, score: Distance, inverse_temperature: Factor) -> Lower
 
 def _constant(call: Call, score: Any, inverse_temperature: Factor) -> Lowered:
     value = score.edge_weight
+    if not _is_one(inverse_temperature) and abs(value) < math.inf:
+        value = 0.0  # softmax does not see what all pairs share, and divided by the temperature it may overflow
     if isinstance(inverse_temperature, Tensor):  # the same for all pairs, but not for all heads
         axes = 1 if isinstance(call.neighborhood, Edges) else 2
         constant_bias = (value * inverse_temperature)[(...,) + (None,) * axes].to(call.query.dtype)
@@ -276,13 +278,20 @@ def _scaled(x: Tensor, factor: Factor, axes: int) -> Tensor:
     return x if factor == 1.0 else x * factor
 
 
-def _scaled_bias(bias: Tensor, inverse_temperature: Factor, axes: int) -> Tensor:
+def scaled_bias(bias: Tensor, inverse_temperature: Factor, axes: int) -> Tensor:
     """bias / temperature, in float32 or better: in half precision a large one overflows, or is rounded by more than the
     scores differ. Infinite numbers stay as they are: their product would give the temperature the gradient 0 · ∞, also
-    for pairs outside the neighborhood."""
+    for pairs outside the neighborhood. Finite numbers stay finite: infinity forbids a pair, and two make NaN. A
+    quotient beyond the largest number becomes this number, and the bias gets its gradient all the same."""
     bias = bias.to(torch.promote_types(bias.dtype, torch.float32))
     is_infinite = ~bias.isfinite()
-    return torch.where(is_infinite, bias, _scaled(torch.where(is_infinite, 0.0, bias), inverse_temperature, axes))
+    finite = torch.where(is_infinite, 0.0, bias)
+    scaled = _scaled(finite, inverse_temperature, axes)
+    if isinstance(inverse_temperature, Tensor) or inverse_temperature > 1:
+        largest = torch.finfo(bias.dtype).max
+        zero = _scaled(finite - finite.detach(), inverse_temperature, axes)
+        scaled = torch.where(scaled.isinf(), zero + scaled.detach().clamp(-largest, largest), scaled)
+    return torch.where(is_infinite, bias, scaled)
 
 
 def _batch_rank(call: Call) -> int:

@@ -19,6 +19,7 @@ from torch import Tensor
 from edgewise.backends import dots, formula
 from edgewise.backends.autograd import attach_formula, derivatives_at_work, fork
 from edgewise.backends.call import Call
+from edgewise.backends.lower import scaled_bias
 from edgewise.errors import UnsupportedError
 from edgewise.neighborhood import Causal, Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read
@@ -99,10 +100,9 @@ def _sees_all(call: Call) -> bool:
 def _is_kernels_causal(call: Call) -> bool:
     """Whether the kernels' own causal mask is meant, which aligns at the start, and leaves no key unseen.
 
-    They multiply with the scale what they have masked with −∞: one that is not positive would open the mask.
+    They multiply with the scale what they have masked with −∞.
     """
-    scale = getattr(call.score, "scale", None)
-    if type(call.neighborhood) is not Causal or (scale is not None and not scale > 0):
+    if type(call.neighborhood) is not Causal or not dots.keeps_a_mask(dots.scale_of(call)):
         return False
     if call.num_queries == call.num_keys:
         return True
@@ -114,8 +114,10 @@ def _kernel_mask(call: Call, mask: Tensor, reaching: Tensor) -> Tensor | None:
     to no key is open, and without its bias, which may not be finite."""
     if call.bias is None:  # a mask that does not depend on the key closes whole rows only, and these are open
         return mask | ~reaching if mask.shape[-1] > 1 else None
-    assert isinstance(call.normalize, Softmax)
-    bias = call.bias.to(_bias_dtype(call)) / call.normalize.temperature
+    assert isinstance(call.normalize, Softmax) and not isinstance(call.normalize.temperature, Tensor)
+    bias = call.bias
+    if call.normalize.temperature != 1:
+        bias = scaled_bias(bias, 1 / call.normalize.temperature, 2)
     open_bias = torch.where(mask, bias, torch.where(reaching, -math.inf, 0.0).to(bias.dtype))
     return open_bias.expand(*open_bias.shape[:-1], call.num_keys)
 

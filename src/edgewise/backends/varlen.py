@@ -58,6 +58,8 @@ def _size_refusals(call: Call) -> list[str]:
     assert call.value is not None and isinstance(call.neighborhood, Ranges)
     if kernels.is_exporting():
         return ["the graph is exported, for lengths that are not known"]
+    if not dots.keeps_a_mask(scale := dots.scale_of(call)):
+        return [f"the scale {scale} would open the mask of the kernel, or make it NaN"]
 
     key_dim, value_dim = call.key.shape[-1], call.value.shape[-1]
     if key_dim != value_dim:
