@@ -172,3 +172,21 @@ def test_edges_go_as_in_the_training_whatever_the_order_of_columns(chain, edgewi
         words = ["predict", tmp_path / "run", chain[0], "--edges", table, "-o", tmp_path / f"{name}.csv"]
         assert edgewise(*words)[0] == 0
     assert (tmp_path / "found.csv").read_text() == (tmp_path / "expected.csv").read_text()
+
+
+def test_a_model_of_edges_does_not_predict_without_them_unsaid(learn, chain, edgewise, tmp_path):
+    """Without --edges, a run that was trained with edges predicted as if there were none, without a word."""
+    assert learn("--epochs", 1)[0] == 0
+    code, out, err = edgewise("predict", tmp_path / "run", chain[0], "-o", "-")
+    assert (code, out) == (2, "")
+    assert "reads the edges between the series; name their table: --edges edges.csv, or --edges none" in err
+    code, without, err = edgewise("predict", tmp_path / "run", chain[0], "--edges", "none", "-o", "-")
+    assert (code, len(without.splitlines())) == (0, 3), err
+    assert edgewise("predict", tmp_path / "run", chain[0], "--edges", chain[1], "-o", "-")[1] != without
+
+    assert learn("--epochs", 1, "--model", "gru", folder="gru")[0] == 0
+    alone = ["train", chain[0], "--time-column", "step", *SMALL, "--epochs", 1, "-o", tmp_path / "alone"]
+    assert edgewise(*alone)[0] == 0
+    for folder in ("gru", "alone"):
+        code, _, err = edgewise("predict", tmp_path / folder, chain[0], "-o", "-")
+        assert code == 0, f"{folder} reads no edges: {err}"

@@ -7,9 +7,10 @@ from typing import TypeAlias
 import numpy as np
 import pandas as pd
 
-from edgewise.errors import plural
+from edgewise.errors import SettingError, plural
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import note
+from edgewise.learn.readers.graphs.edges import NONE
 from edgewise.learn.readers.graphs.series import Series, read_series, split_series
 from edgewise.learn.tasks.forecast.model import (
     WINDOWS_PER_BATCH,
@@ -142,9 +143,15 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     folder = request.run_folder
     fitted, config = load(folder), folder.read_config()
     fitted.threads = request.threads
+    edges = request["edges"]
+    if edges is None and config.get("edges") is not None and fitted.encoder.settings.model != "gru":
+        raise SettingError(
+            f"{folder.path}: the model reads the edges between the series; name their table: --edges edges.csv, or "
+            f"--edges {NONE} where they have none."
+        )
     series = read_series(
         request.data,
-        request["edges"],
+        None if edges == NONE else edges,
         time_column=config.get("time-column"),
         edge_columns=tuple(config.get("edge-columns", ())),
         is_directed=config.get("directed", False),
