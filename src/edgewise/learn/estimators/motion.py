@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from edgewise.errors import SettingError, plural
 from edgewise.learn.estimators.labels import r2
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
@@ -30,7 +31,12 @@ def fit(estimator: Estimator, X: Motion, *, y: object, sample_weight: object, va
 
 @naming_parameters
 def predict(estimator: Estimator, X: Motion, moment: int) -> np.ndarray:
-    """(trajectory, body, space): where the bodies will be, or their accelerations."""
+    """(trajectory, body, space): where the bodies will be, or their accelerations.
+
+    Raises:
+        SettingError: X has no such moment.
+    """
+    _check_moment(X, moment)
     rows = np.arange(len(X.positions))
     warn(estimator, "predict", model.notes_of(estimator.trained, X))
     # Targets are not read, so that the last moments of a file can be predicted from.
@@ -39,12 +45,27 @@ def predict(estimator: Estimator, X: Motion, moment: int) -> np.ndarray:
 
 @naming_parameters
 def score(estimator: Estimator, X: Motion, y: object, moment: int) -> float:
-    """R² over all coordinates of one moment; the targets are by default what X has."""
+    """R² over all coordinates of one moment; the targets are by default what X has.
+
+    Raises:
+        SettingError: X has no such moment, or none that is as much later as the model predicts.
+    """
     output, rows = estimator.trained.output, np.arange(len(X.positions))
     if y is None:
+        _check_moment(X, moment, output.ahead)
         y = MotionRows(X, rows, np.full(len(rows), moment), output.ahead, output.quantity).targets
     predicted = predict(estimator, X, moment)
     return r2(as_numbers("y", y).ravel(), predicted.ravel(), ["ok"] * predicted.size)
+
+
+def _check_moment(motion: Motion, moment: int, ahead: int = 0) -> None:
+    """Raise a SettingError unless a file has a moment, and the one that is some moments ahead of it."""
+    num_times = motion.positions.shape[1]
+    if not 0 <= moment < num_times - ahead:
+        later = f", of which the last {ahead} have no target" * bool(ahead)
+        raise SettingError(
+            f"moment {moment}: {motion.source} has {plural(num_times, 'moment')}, 0 to {num_times - 1}{later}."
+        )
 
 
 @naming_parameters
