@@ -103,6 +103,14 @@ def test_the_face_in_python(springs, tmp_path):
     assert model.metrics_["rows"] == {"train": 36, "val": 12, "test": 12}
     model.save(tmp_path / "kept")
     np.testing.assert_array_equal(DynamicsModel.load(tmp_path / "kept").predict(motion, 4), model.predict(motion, 4))
+    assert np.isfinite(model.score(motion, moment=2))
+    for method, moment, message in (
+        (model.predict, 5, "moment 5: .* has 5 moments, 0 to 4.$"),
+        (model.predict, -1, "moment -1: .* has 5 moments, 0 to 4.$"),
+        (model.score, 3, "moment 3: .* 0 to 4, of which the last 2 have no target.$"),
+    ):
+        with pytest.raises(EdgewiseError, match=message):
+            method(motion, moment=moment)
     with pytest.raises(EdgewiseError, match="is not fitted yet"):
         DynamicsModel().predict(motion)
 
@@ -223,6 +231,24 @@ def test_a_file_that_says_little(pulled, edgewise, tmp_path):
     assert "by the law" not in out
     assert list(read_csv(tmp_path / "run" / "force.csv")[0]) == ["distance", "learned"]
     assert edgewise("report", tmp_path / "run")[0] == 0
+
+
+def test_what_a_predicted_file_does_not_say_is_printed(springs, pulled, edgewise, tmp_path):
+    """A file without masses was predicted as that of bodies of mass 1, without a word."""
+    run, data, _ = pulled
+    assert edgewise("train", springs, *SMALL, "--horizon", 1, "--epochs", 1, "-o", tmp_path / "later")[0] == 0
+    weighs, forces = "no masses in the file: every body weighs 1", "no couplings in the file: a force is counted in the"
+    for folder, path, pairs in (
+        (run, data, forces),
+        (tmp_path / "later", springs, "no couplings in the file: every pair has the coupling 0"),
+    ):
+        with np.load(path) as file:
+            bare = {name: file[name] for name in ("positions", "velocities", "times")}
+        np.savez(tmp_path / "bare.npz", **bare)
+        for source, is_bare in ((path, False), (tmp_path / "bare.npz", True)):
+            code, _, err = edgewise("predict", folder, source, "-o", tmp_path / "out.npz", "--overwrite")
+            assert (code, weighs in err, pairs in err) == (0, is_bare, is_bare), err
+            assert "no accelerations" not in err, "they are predicted, not read"
 
 
 def test_bad_words(springs, edgewise, tmp_path):

@@ -1,6 +1,7 @@
 """Motion: where moving bodies will be, or how they are accelerated."""
 
 import io
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
@@ -12,7 +13,7 @@ from edgewise.explain.numbers import num_digits
 from edgewise.learn.batches.bodies import BodyBatch
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import note
-from edgewise.learn.readers.motion.motion import Motion, MotionRows, read_motion, split_moments
+from edgewise.learn.readers.motion.motion import Motion, MotionRows, Quantity, read_motion, split_moments
 from edgewise.learn.tasks.motion.forces import (
     TableOfCells,
     lines_of_force,
@@ -38,12 +39,15 @@ from edgewise.learn.training.device import pick_device
 from edgewise.learn.training.folder import RunFolder
 from edgewise.learn.training.loader import Loader, RowLoader
 
-LACKS = {
-    "accelerations": "they are made of positions and velocities, but for the first and the last moment",
-    "couplings": "a force is counted in the product of the charges, or else of the masses",
-    "masses": "every body weighs 1",
+ASSUMPTIONS: dict[Quantity, dict[str, str]] = {
+    "accelerations": {
+        "accelerations": "they are made of positions and velocities, but for the first and the last moment",
+        "couplings": "a force is counted in the product of the charges, or else of the masses",
+        "masses": "every body weighs 1",
+    },
+    "positions": {"couplings": "every pair has the coupling 0", "masses": "every body weighs 1"},
 }
-"""What is assumed where a file does not say."""
+"""What is assumed where a file does not say, by the target quantity."""
 
 load = partial(FittedMotion.load, format=SETTINGS.format, encoder=BodyEncoder, output=MotionOutput)
 """Reads the model of a run folder."""
@@ -134,11 +138,17 @@ def describe(prepared: PreparedMotion, folder: RunFolder) -> list[str]:
         f"{split_line(counts, 'moment')}, each {target}",
     ]
 
-    if not is_later:
-        lines += [f"  no {name} in the file: {LACKS[name]}" for name in motion.lacks]
+    lines += [f"  {line}" for line in assumptions(motion, settings.model.target_quantity)]
     if not counts["val"]:
         lines.append("  no validation moments: the last epoch is used")
     return lines
+
+
+def assumptions(motion: Motion, quantity: Quantity, ignored: Collection[str] = ()) -> list[str]:
+    """What is assumed of bodies because their file does not say it, a line each."""
+    assumed = ASSUMPTIONS[quantity]
+    names = [name for name in motion.lacks if name in assumed and name not in ignored]
+    return [f"no {name} in the file: {assumed[name]}" for name in names]
 
 
 def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
@@ -170,7 +180,8 @@ def predict_file(request: PredictRequest, suffix: str) -> tuple[Written, str]:
         f"warning: {name} is in {motion.units[name]}, but was in {trained_units[name]} in the training"
         for name in different
     ]
-    for line in [*notes_of(fitted, motion), *units]:
+    assumed = assumptions(motion, fitted.output.quantity, ignored=["accelerations"])  # predicted, so not read
+    for line in [*notes_of(fitted, motion), *units, *assumed]:
         note(f"{motion.source}: {line}")
 
     rows = np.repeat(np.arange(num_trajectories), num_times), np.tile(np.arange(num_times), num_trajectories)
