@@ -364,6 +364,25 @@ def test_temperatures_near_the_ends_are_near_hard_and_uniform(backend, temperatu
     torch.testing.assert_close(out, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("backend", [*all_backends, "auto"])
+@pytest.mark.parametrize("neighborhood", [Full(), Causal()], ids=["full", "causal"])
+@pytest.mark.parametrize(
+    "score", [ScaledDot(), Dot(), Cosine(), ScaledDot(1e5)], ids=["scaled", "dot", "cosine", "steep"]
+)
+@pytest.mark.parametrize("temperature", [1e-2, 1e-3, 1e-6, 1e-9])
+def test_gradients_at_a_small_temperature_are_those_of_the_reference(temperature, score, neighborhood, backend):
+    draw = torch.Generator().manual_seed(0)
+    tensors = [torch.randn(2, 64, 16, generator=draw) for _ in range(3)]
+    toward = torch.randn(2, 64, 16, generator=draw)
+    gradients = []
+    for dtype, name in ((torch.float64, "reference"), (torch.float32, backend)):
+        leaves = [x.to(dtype).requires_grad_() for x in tensors]
+        arguments = dict(score=score, normalize=Softmax(temperature), backend=name)
+        out = run_or_skip(*leaves, neighborhood, **arguments)
+        gradients.append(torch.autograd.grad((out * toward).sum(), leaves[2])[0])
+    torch.testing.assert_close(gradients[1].double(), gradients[0], rtol=1e-3, atol=1e-3)
+
+
 @pytest.mark.parametrize("backend", all_backends)
 def test_scores_near_the_end_of_float32_do_not_overflow_on_the_way(backend):
     """q·k is beyond the largest number of float32, q·k / √key_dim is not."""

@@ -24,8 +24,12 @@ from edgewise.errors import UnsupportedError
 from edgewise.neighborhood import Causal, Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read
 from edgewise.normalize import Softmax
+from edgewise.score import ScaledDot
 
 NAME = "sdpa"
+MAX_ROUNDING = 2.0**-16
+"""By how much, relatively, weights of the backward pass on a CPU may be off, for products of the usual size. In
+float32, this is reached at a temperature of 1/128."""
 
 
 def refusals(call: Call) -> tuple[str, ...]:
@@ -36,6 +40,8 @@ def refusals(call: Call) -> tuple[str, ...]:
         reasons.append(f"{transform}, which torch's kernels do not support")
     if not reasons and call.query.device.type != "cpu" and _bias_dtype(call) != call.query.dtype:
         reasons.append("the bias is more exact than the queries, and torch's kernels for this device would round it")
+    if not reasons and call.query.device.type == "cpu" and _rounds_gradients(call):
+        reasons.append("scores are multiplied by so much that torch's kernel for a CPU would give wrong gradients")
     return tuple(reasons)
 
 
@@ -45,6 +51,22 @@ def needs_table(call: Call) -> bool:
     if call.bias is None:
         return not (_sees_all(call) or _is_kernels_causal(call))
     return type(call.neighborhood) is not Full or call.bias.requires_grad
+
+
+def _rounds_gradients(call: Call) -> bool:
+    """Whether gradients are wanted that the kernel for a CPU gets wrong.
+
+    For each row it saves the logarithm of Σ exp(score) only. Its backward pass computes the weights as
+    exp(score − logarithm), where both are rounded, by more the larger the scores are; the forward pass does not.
+    """
+    assert isinstance(call.normalize, Softmax) and not isinstance(call.normalize.temperature, Tensor)
+    size = 1 / call.normalize.temperature
+    if type(call.score) is ScaledDot and call.score.scale is not None:
+        size *= abs(call.score.scale) * math.sqrt(call.query.shape[-1])
+    dtype = torch.promote_types(call.query.dtype, torch.float32)
+    if size * torch.finfo(dtype).eps <= MAX_ROUNDING:
+        return False
+    return torch.is_grad_enabled() and any(x.requires_grad for x in call.held)
 
 
 def run(call: Call) -> Tensor:
