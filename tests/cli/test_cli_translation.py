@@ -195,6 +195,13 @@ def test_pairs_that_cannot_be_used_are_listed(edgewise, tmp_path):
     assert [(row["line"], row["column"]) for row in listed] == [("32", "de"), ("34", "en"), ("33", "source")]
     assert "more than --context 20" in listed[2]["reason"]
 
+    new = write_table(tmp_path / "new.csv", [("1 2", ""), ("  ", ""), ("", "")])
+    code, _, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "out.csv")
+    assert (code, "1 of 3 rows translated" in err) == (0, True), err
+    predicted = read_csv(tmp_path / "out.csv")
+    assert [row["status"] for row in predicted] == ["ok", *["the text is empty or too long"] * 2]
+    assert [row["de_pred"] for row in predicted[1:]] == ["", ""], "byte pairs have tokens for spaces, too"
+
 
 def test_positions_that_sentences_cannot_share_are_refused_before_anything_is_written(table, edgewise, tmp_path):
     code, out, err = edgewise("train", table, *COLUMNS, "--position", "shaw", "-o", tmp_path / "run")

@@ -125,7 +125,8 @@ def translated_tokens(fitted: FittedTranslation, texts: Sequence[str], device: s
     """The tokens of the translation of each text, without its end; None where a text cannot be translated."""
     encoder, network = fitted.encoder, fitted.model.to(device).eval()
     tokens = [encoder.tokenizer.encode(text).numbers for text in texts]
-    readable = [row for row, numbers in enumerate(tokens) if 0 < len(numbers) <= encoder.max_tokens]
+    # Byte pairs have tokens for spaces, too.
+    readable = [row for row, text in enumerate(texts) if text.strip() and 0 < len(tokens[row]) <= encoder.max_tokens]
     readable.sort(key=lambda row: len(tokens[row]))
 
     translations: list[list[int] | None] = [None] * len(texts)
