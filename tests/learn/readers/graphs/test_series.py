@@ -1,6 +1,7 @@
 """Series on a graph: what is read, which stretches are learned from, what is refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from edgewise import Forecaster
@@ -185,6 +186,20 @@ def test_dates_of_digits_alone_are_dates_where_they_are_no_regular_numbers(tmp_p
 def test_ends_of_months_are_a_step_apart(tmp_path):
     ends = times_of(tmp_path, ["2024-01-31", "2024-02-29", "2024-03-31"])
     assert [ends.clock.at(step) for step in (3, 4, 13)] == ["2024-04-30", "2024-05-31", "2025-02-28"]
+
+
+def test_a_time_that_is_a_little_off_does_not_shift_those_that_follow(tmp_path):
+    """The step was the smallest distance times a rounded factor, 300.98 s for 300 s: an hour in a week."""
+    stamps = pd.Series(pd.date_range("2024-01-01", periods=600, freq="5min"))
+    stamps[100] -= pd.Timedelta(seconds=2)
+    clock = times_of(tmp_path, stamps.astype(str).tolist()).clock
+    assert (clock.interval.length, clock.at(600), clock.at(601)) == (300, "2024-01-03 02:00:00", "2024-01-03 02:05:00")
+    numbers = [*range(0, 990, 10), 989.9]
+    assert times_of(tmp_path, list(map(str, numbers))).clock.step == 10
+
+    slow = pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(400) * 60 + np.arange(400) // 4, unit="s")
+    clock = times_of(tmp_path, slow.astype(str).tolist()).clock
+    assert clock.at(400) == str(slow[-1] + pd.Timedelta(minutes=1)), "counted from the last time, not from the first"
 
 
 @pytest.mark.parametrize(

@@ -56,6 +56,10 @@ class Clock:
     """The first date."""
     are_month_ends: bool = False
     """Whether each date is the last of its month."""
+    last: float | pd.Timestamp | None = None
+    """The last time that is known, from which later ones are counted; None counts them from the first."""
+    last_step: int = 0
+    """The number of its step."""
 
     @property
     def interval(self) -> "Interval":
@@ -80,13 +84,19 @@ class Clock:
 
     def time(self, step: int) -> float | pd.Timestamp:
         """The number or the date of a step, also beyond the last one."""
-        if self.first is None:
-            return self.start + step * self.step
+        known: float | pd.Timestamp = self.start if self.first is None else self.first
+        num_steps = step
+        if self.last is not None and step >= self.last_step:
+            # Times may be a little off their steps, and what they are off by must not grow with the length of a series.
+            known, num_steps = self.last, step - self.last_step
+        elapsed = num_steps * self.step
+        if not isinstance(known, pd.Timestamp):
+            return known + elapsed
         if self.unit == "month":
-            moment = self.first + pd.DateOffset(months=round(step * self.step))
+            moment = known + pd.DateOffset(months=round(elapsed))
             return moment + pd.offsets.MonthEnd(0) if self.are_month_ends else moment
         code = CODES[self.unit]
-        return self.first.as_unit(code) + pd.Timedelta(np.timedelta64(round(step * self.step), code))
+        return known.as_unit(code) + pd.Timedelta(np.timedelta64(round(elapsed), code))
 
 
 @dataclass(frozen=True)
@@ -165,11 +175,12 @@ def in_time(
     step = _step(numbers)
     steps = _steps(numbers, step, names, source)
     first = None if dates is None else dates[int(order[0])]
+    last = float(numbers[-1]) if dates is None else dates[int(order[-1])]
     if dates is None:
         step = _exact(step, numbers)
 
     form = None if dates is None else read.form or _form(cells, dates, read.is_day_first)
-    clock = Clock(read.unit, float(numbers[0]), step, form, first, read.are_month_ends)
+    clock = Clock(read.unit, float(numbers[0]), step, form, first, read.are_month_ends, last, int(steps[-1]))
     return _filled(values, names, steps, clock, gaps, notes, source)
 
 
@@ -353,10 +364,15 @@ def _mean(rows: np.ndarray) -> np.ndarray:
 
 
 def _step(numbers: np.ndarray) -> float:
-    """The most frequent distance; the smallest of several."""
+    """The most frequent distance, one that occurs; the smallest of several.
+
+    Times may be a little off their steps: the smallest distance and its multiples may then be none of the usual ones.
+    """
     distances = np.diff(numbers)
     rounded, counts = np.unique(np.round(distances / distances.min(), 2), return_counts=True)
-    return float(distances.min() * rounded[np.argmax(counts)])
+    usual = distances.min() * rounded[np.argmax(counts)]
+    near = np.sort(distances[np.abs(distances - usual) <= OFF_STEP * usual])
+    return float(near[(len(near) - 1) // 2])
 
 
 def _steps(numbers: np.ndarray, step: float, names: Sequence[str], source: str) -> Int64[np.ndarray, " row"]:
