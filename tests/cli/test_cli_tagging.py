@@ -200,6 +200,15 @@ def test_parts_of_speech_have_no_spans(edgewise, tmp_path):
         assert row["pos_pred"][0] in ("NOUN", "X")
 
 
+def test_the_file_of_the_training_is_predicted_as_it_was_read(files, edgewise, tmp_path):
+    """Columns and tags of a .txt became words in `predict`, with the command that the summary shows."""
+    (tmp_path / "a.txt").write_text(conll(sentences(20)))
+    words = ["train", "tagging", tmp_path / "a.txt", *[word for word in QUICK if word not in TAGGING[:2]]]
+    assert edgewise(*words, "-o", tmp_path / "run")[0] == 0
+    assert edgewise("predict", tmp_path / "run", tmp_path / "a.txt", "-o", tmp_path / "out.jsonl")[0] == 0
+    assert [row["tokens"] for row in read_lines(tmp_path / "out.jsonl")] == [words for words, _ in sentences(20)]
+
+
 def test_columns_say_by_their_name_what_they_are(files, edgewise, tmp_path):
     words = [word for word in QUICK if word not in TAGGING[:2]]
     code, _, err = edgewise("train", *files, *words, "-o", tmp_path / "run")

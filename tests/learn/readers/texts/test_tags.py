@@ -106,6 +106,36 @@ def test_objects_that_are_listed(tmp_path, row, column, reason):
         read_tagged([write(tmp_path / "a.jsonl", lines(row))])
 
 
+def test_comments_before_a_sentence_are_no_words(tmp_path):
+    """`# id 7 domain=en` became the word `#` with the tag `domain=en` where rows have four columns."""
+    rows = "# id 7 domain=en\n# two lines\nEU _ _ B-ORG\n# _ _ O\n\n\n# id 8 domain=en\n\n# _ _ O\n1 _ _ O\n"
+    read = read_tagged([write(tmp_path / "a.conll", rows)])
+    assert (read.words, read.tags) == ([["EU", "#"], ["#", "1"]], [["B-ORG", "O"], ["O", "O"]])
+    assert (read.lines.tolist(), read.rejected) == ([3, 9], [])
+    untagged = read_tagged([write(tmp_path / "b.conll", "# id 7\nEU\n\n#\n1\n")], need_tags=False)
+    assert untagged.words == [["EU"], ["#", "1"]]
+
+
+@pytest.mark.parametrize(
+    ("content", "known_tags", "words"),
+    [
+        (
+            "EU NNP B-ORG\nrejects VBZ O\n\nPeter NNP B-NEW\nx\n\nin IN O\n",
+            ["B-ORG", "O"],
+            [["EU", "rejects"], ["Peter", "x"], ["in"]],
+        ),
+        (CONLL, ["LOC"], WORDS),
+        ("I see .\nHe ran .\n", ["PRP", "VBZ", "."], [["I", "see", "."], ["He", "ran", "."]]),
+        ("Type O\nis rare here\n", ["X", "O"], [["Type", "O"], ["is", "rare", "here"]]),
+        ("O\nO\n", ["X", "O"], [["O"], ["O"]]),
+    ],
+)
+def test_a_text_whose_lines_end_with_tags_has_columns(tmp_path, content, known_tags, words):
+    """A tagger that was trained on a .txt of columns took the columns and tags of such a file for words."""
+    path = write(tmp_path / "a.txt", content)
+    assert read_tagged([path], need_tags=False, known_tags=known_tags).words == words
+
+
 def test_columns_that_are_listed(tmp_path):
     path = write(tmp_path / "a.conll", "a N X\nb N Y\n\nc N X\nd\n\ne X\n")
     read = read_tagged([path])

@@ -24,6 +24,8 @@ LINE_SUFFIXES = (".txt", ".txt.gz")
 """Files of which each line is a sentence, where no tags are needed."""
 KEYS = ("tokens", "tags")
 """Default names of the words and the tags."""
+DOCUMENT = "-DOCSTART-"
+"""The first cell of a line that divides documents, and is no word."""
 # Not str.split: a no-break space is a word of some treebanks.
 _CELLS = re.compile(r"[^ \t\r\n]+")
 
@@ -64,17 +66,19 @@ def read_tagged(
     default_names: tuple[str, str] = KEYS,
     strict: bool = False,
     need_tags: bool = True,
+    known_tags: Collection[str] = (),
 ) -> TaggedSentences:
     """Read one, two (train, test) or three (train, val, test) files of sentences.
 
     Args:
         paths: .conll, .iob, .bio, .txt, .jsonl or .json, also with .gz after it. Without tags a .txt has a sentence a
-            line, its words between spaces.
+            line, its words between spaces, unless its lines end with `known_tags`.
         text_columns: the key of the words in a JSON object, if it is given.
         target_columns: the key of the tags, if it is given.
         default_names: both where they are not.
         strict: stop at the first sentence that cannot be used.
         need_tags: False reads sentences to be tagged.
+        known_tags: those of the model that tags them.
 
     Raises:
         DataError: a file cannot be used, is empty or without a usable sentence, or `strict` and one cannot be used.
@@ -93,10 +97,12 @@ def read_tagged(
             sentences = list(_from_objects(path, names, need_tags))
         elif text_columns or target_columns:
             raise SettingError(f"{path}: its columns are unnamed; leave out --text-columns and --target-columns.")
-        elif lower.endswith(LINE_SUFFIXES) and not need_tags:
-            sentences = list(_from_lines(path, names))
         elif lower.endswith(COLUMNS):
-            sentences = list(_from_columns(path, names, need_tags))
+            may_be_lines = lower.endswith(LINE_SUFFIXES) and not need_tags
+            kind = ("text", "a text file") if may_be_lines else ("CoNLL", "a file of words and tags")
+            text = read_decoded(path, *kind)
+            are_lines = may_be_lines and not _are_columns(text, known_tags)
+            sentences = list(_from_lines(text, names) if are_lines else _from_columns(text, names, need_tags))
         else:
             raise DataError(f"{path}: expected a name that ends in {', '.join((*COLUMNS, *OBJECTS))}.")
 
@@ -200,10 +206,23 @@ def _as_list(words: object) -> object:
     return list(words) if isinstance(words, Iterable) and not isinstance(words, str) else words
 
 
-def _from_columns(path: str, names: tuple[str, str], need_tags: bool) -> Iterator[Sentence]:
+def _are_columns(text: str, known_tags: Collection[str]) -> bool:
+    """Whether a file without a telling name has a word and its tag a line, as a file for training, and not a sentence.
+
+    Most lines end with a tag that is known. Tags of signs alone do not count: that of a full stop is `.`, with which
+    sentences end.
+    """
+    rows = [cells for line in lines_of(text) if (cells := _CELLS.findall(line))]
+    if any(cells[0] == DOCUMENT for cells in rows):
+        return True
+    telling = {tag for tag in known_tags if any(map(str.isalnum, tag))}
+    return 2 * sum(len(cells) > 1 and cells[-1] in telling for cells in rows) > len(rows)
+
+
+def _from_columns(text: str, names: tuple[str, str], need_tags: bool) -> Iterator[Sentence]:
     """The sentences of a file of columns: the word in the first, the tag in the last."""
     width = None
-    for block in _blocks(read_decoded(path, "CoNLL", "a file of words and tags")):
+    for block in _blocks(text):
         problem = None
         for line, cells in block:
             if not need_tags or problem is not None:
@@ -220,11 +239,14 @@ def _from_columns(path: str, names: tuple[str, str], need_tags: bool) -> Iterato
 
 
 def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
-    """The lines between blank lines, each with its number and its cells."""
+    """The lines between blank lines, each with its number and its cells, without comments."""
+    rows = [(line, _CELLS.findall(content)) for line, content in enumerate(lines_of(text), start=1)]
+    comments = _comments(rows)
     block: list[tuple[int, list[str]]] = []
-    for line, content in enumerate(lines_of(text), start=1):
-        cells = _CELLS.findall(content)
-        if cells and cells[0] != "-DOCSTART-":
+    for line, cells in rows:
+        if line in comments:
+            continue
+        if cells and cells[0] != DOCUMENT:
             block.append((line, cells))
         elif block:
             yield block
@@ -233,9 +255,27 @@ def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
         yield block
 
 
-def _from_lines(path: str, names: tuple[str, str]) -> Iterator[Sentence]:
+def _comments(rows: Sequence[tuple[int, list[str]]]) -> set[int]:
+    """The lines before a sentence that begin with `# `, such as `# id 7 domain=en`, but for a word `#`: its line ends
+    with a tag, and is as wide, as another one."""
+    at_start: list[tuple[int, list[str]]] = []
+    others: list[list[str]] = []
+    is_start = True
+    for line, cells in rows:
+        if is_start and len(cells) > 1 and cells[0] == "#":
+            at_start.append((line, cells))
+        elif is_start := not cells or cells[0] == DOCUMENT:
+            continue
+        else:
+            others.append(cells)
+
+    tags, widths = {cells[-1] for cells in others}, {len(cells) for cells in others}
+    return {line for line, cells in at_start if cells[-1] not in tags or len(cells) not in widths}
+
+
+def _from_lines(text: str, names: tuple[str, str]) -> Iterator[Sentence]:
     """The lines of a text, divided at spaces; a blank one is a sentence of no word."""
-    for number, content in enumerate(lines_of(read_decoded(path, "text", "a text file")), start=1):
+    for number, content in enumerate(lines_of(text), start=1):
         words = _CELLS.findall(content)
         yield _judged(number, words, [], {names[0]: words}, None)
 

@@ -285,7 +285,12 @@ def predict(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     trained.threads = request.threads
     names, tokenizer = trained.output.names, trained.encoder.tokenizer
     sentences = read_tagged(
-        [request.data], request["text_columns"] or (), default_names=names, strict=request.strict, need_tags=False
+        [request.data],
+        request["text_columns"] or (),
+        default_names=names,
+        strict=request.strict,
+        need_tags=False,
+        known_tags=trained.output.tags,
     )
     key = f"{names[1]}_pred"
     for name in (key, "status"):
