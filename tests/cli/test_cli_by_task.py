@@ -6,12 +6,13 @@ import time
 import pytest
 
 from cli_tables import SMALL, molecules, write_csv
+from edgewise.cli.fingerprint import WITHOUT_VECTORS
 from edgewise.cli.training import all_flags
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_settings import NodeSettings
-from edgewise.learn.settings import check_value, helps
+from edgewise.learn.settings import check_value, helps, spelled
 from edgewise.learn.tasks.config import defaults_of, groups_of
-from edgewise.learn.tasks.registry import names, settings_of
+from edgewise.learn.tasks.registry import names, settings_of, task
 from edgewise.learn.training.document import read_value, to_document
 
 
@@ -34,6 +35,23 @@ def test_the_help_of_a_task_shows_its_flags_and_no_others(edgewise, name):
     assert own <= shown
     others = {f"--{each.replace('_', '-')}" for other in names() for each in all_flags(other)} - own
     assert not shown & (others - {"--task-type", "--model", "--check-memory"})
+
+
+@pytest.mark.parametrize("name", names())
+def test_the_help_of_a_task_says_whose_defaults_it_shows(edgewise, name):
+    """Those of hop_attention stood there as if those of all layers, and 2048 beside a number that fits the data."""
+    text = " ".join(edgewise("train", name, "--help")[1].split())
+    assert ("those of the default model; another may have its own" in text) == ("--model " in text)
+    defaults = {setting: value for setting, value in defaults_of(settings_of(name)).items() if value is not None}
+    for setting in {"epochs", "batch_size"} & defaults.keys():
+        help_of_setting = text.partition(f" {spelled(setting)} N ")[2].partition(" --")[0]
+        assert f"(default: {defaults[setting]}" in help_of_setting and "fits the data" not in help_of_setting
+
+
+def test_the_help_of_fingerprint_has_flags_of_tasks_with_vectors_only(edgewise):
+    assert {name for name in names() if task(name).open_rows is None} == set(WITHOUT_VECTORS)
+    shown = {word.strip(",") for word in edgewise("fingerprint", "--help")[1].split() if word.startswith("--")}
+    assert "--graphs" in shown and "--gaps" not in shown
 
 
 def test_every_setting_has_a_help_and_a_default_that_it_allows():

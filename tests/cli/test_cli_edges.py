@@ -102,6 +102,7 @@ def test_roles_of_columns_of_edges_and_tables_without_an_edge(learn, graph, edge
         (["--edge-columns", "from", "from"], "'from' is named in --edge-columns twice: a column has one role"),
         (["--edge-columns", "amount", "to"], "'amount' is named in --edge-columns and in --edge-feature-columns: a"),
         (["--group-column", "from"], "'from' is named in --group-column, but holds an end of each edge: a column has"),
+        (["--ignore-columns", "x"], "it is a feature of the nodes, and --ignore-columns names a column of the"),
     ):
         code, _, err = learn("fraud", *words)
         assert code == 2 and message in err, err

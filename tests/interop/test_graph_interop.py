@@ -221,7 +221,7 @@ def citations():
     )
 
 
-@pytest.mark.filterwarnings("ignore:fit. feature 1 has one value in all training nodes")
+@pytest.mark.filterwarnings("ignore:fit. feature 1 has one value in all nodes")
 def test_a_classifier_learns_from_pyg(citations):
     arguments = fit_arguments(citations)
     assert arguments["y"].tolist() == [*citations.y[:30].tolist(), *[None] * 10], "labels of test nodes stay hidden"

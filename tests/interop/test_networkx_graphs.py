@@ -182,7 +182,7 @@ def test_a_classifier_learns_from_attributes(club):
     assert hidden == [0, 3, 4, 7, 11, 15], "no team, a test node, or in no part"
     assert np.flatnonzero(arguments["validation"]).tolist() == [2, 6, 10, 14]
     assert arguments["edges"].num_edges == 2 * club.number_of_edges()
-    with pytest.warns(UserWarning, match="feature 2 has one value in all training nodes: it counts as 1"):
+    with pytest.warns(UserWarning, match="feature 2 has one value in all nodes: it counts as 1"):
         classifier = NodeClassifier(model="gcn", model_dim=8, epochs=60).fit(**arguments)
     assert classifier.classes_.tolist() == ["blue", "red"]
     predicted = classifier.predict(arguments["X"], arguments["edges"])

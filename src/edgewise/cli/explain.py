@@ -27,7 +27,8 @@ DESCRIPTION = (
     "what changes the prediction. INPUT is a text, a SMILES, the name of a node or graph, or the two nodes of an edge "
     "or a link (where the model reads several columns, a word for each), or a table of rows; without one, test rows of "
     "the run are explained, where it has a table of them. With every explanation is printed how well each method "
-    "agrees with occlusion, and how fast the prediction falls when what it calls important is removed."
+    "agrees with occlusion (of a molecule, with removal), and how fast the prediction falls when what it calls "
+    "important is removed."
 )
 FORMATS = (".html", ".svg", ".png", ".json")
 LINES = (".txt", ".txt.gz")

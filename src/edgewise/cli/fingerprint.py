@@ -6,18 +6,22 @@ from pathlib import Path
 
 from edgewise.cli import predict
 from edgewise.cli.output import check_output
-from edgewise.learn.tasks.registry import task_of
+from edgewise.learn.tasks.registry import names, task_of
 from edgewise.learn.training.folder import RunFolder
 
 DESCRIPTION = (
-    "Write the learned vector of each row to a NumPy archive: vectors (row, dim) with NaN where a row cannot be read, "
+    "Write the learned vector of each molecule, text, graph, edge or node (of links, too) to a NumPy archive; "
+    "other models have none. The archive holds vectors (row, dim) with NaN where a row cannot be read, "
     "row (its number from 0), and status (ok, or the reason)."
 )
+
+WITHOUT_VECTORS = ("forecast", "language", "motion", "tagging", "translation")
+"""Tasks whose models do not give a vector for a row: their flags do nothing here."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
-    predict.add_input_arguments(parser)
+    predict.add_input_arguments(parser, [name for name in names() if name not in WITHOUT_VECTORS])
     parser.add_argument("-o", "--output", required=True, metavar="FILE", help="a name that ends in .npz")
 
 

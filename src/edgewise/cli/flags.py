@@ -160,6 +160,8 @@ def spellings_of(group: Any) -> Collection[str]:
 
 def help_text(text: str, default: Any, aliases: Sequence[str] = ()) -> str:
     """The docstring of a field as help text, with its default and aliases at the end."""
+    if default not in (None, ()):  # then None cannot be meant on the command line
+        text = re.sub(r"[;.] None is [^;.]*", "", text)
     text = text.rstrip(".").replace(". None is ", ". By default ").replace("None is ", "by default ")
     text = text.replace("None ", "the default ").replace("`", "")
     text = text.replace("%", "%%")

@@ -3,7 +3,7 @@
 import argparse
 import contextlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from edgewise.learn.tasks.task import PredictRequest
 
 DESCRIPTION = (
-    "Predict the rows of a new table of molecules or texts, translate or tag texts, or predict which nodes are linked. "
-    "The output keeps the columns of the input and adds <target>_pred, <target>_std, of ensembles "
+    "Predict the rows of a new table of molecules or texts, the nodes, edges or graphs of a new table, or which nodes "
+    "are linked; translate or tag texts; predict the next steps of series, or the motion of bodies. The output keeps "
+    "the columns of the input (of a store, the names of its nodes) and adds <target>_pred, <target>_std, of ensembles "
     "<target>_ensemble_std, <target>_low and <target>_high (for classes the class and its probabilities; for links "
-    "link_prob and is_known), for molecules the similarity to the nearest row of the training and which parts are new, "
-    "and a status that says why a row could not be predicted."
+    "link_prob and is_known), for molecules the similarity to the nearest row of the training and which parts are "
+    "new, and a status that says why a row could not be predicted."
 )
 SEPARATE_FLAGS = ("coverage", "max_atoms", "molecule_timeout", "show_parts")
 """Settings of the training that have separate flags here."""
@@ -35,13 +36,14 @@ COMPUTING, MAX_THREADS = ("device", "threads"), 8
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of the verb."""
-    add_input_arguments(parser)
+    add_input_arguments(parser, names())
     parser.add_argument(
         "-o",
         "--output",
         required=True,
         metavar="FILE",
-        help=f"{', '.join(WRITTEN_TABLES)}, or - for CSV to the screen; .jsonl or .conll where tags are predicted",
+        help=f"{', '.join(WRITTEN_TABLES)}, or - for CSV to the screen; .jsonl or .conll where tags are predicted, "
+        ".npz for moving bodies",
     )
     add_engine_flags(parser.add_argument_group("several workers (of molecules, and of classes of texts)"))
     parser.add_argument("--coverage", type=float, metavar="P", help="promised by the intervals (default: as trained)")
@@ -58,12 +60,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_input_arguments(parser: argparse.ArgumentParser) -> None:
-    """The run and the table, also for `fingerprint`."""
+def add_input_arguments(parser: argparse.ArgumentParser, tasks: Iterable[str]) -> None:
+    """The run and the table, with the flags of some tasks; also for `fingerprint`."""
     parser.add_argument("folder", metavar="RUN", help="the folder of a finished run")
     parser.add_argument("data", metavar="DATA", help="the table to read")
     group = parser.add_argument_group("columns and files (default: the names of the training)")
-    for name in names():
+    for name in tasks:
         declared = settings_of(name)
         groups = groups_of(declared.run_type).values()
         for group_type in (declared.run_type, *(member for types in groups for member in types)):

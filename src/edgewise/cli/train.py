@@ -1,6 +1,7 @@
 """`edgewise train`: its flags by task, its help, and in which processes it runs."""
 
 import argparse
+import dataclasses
 import os
 import textwrap
 from collections.abc import Sequence
@@ -24,6 +25,10 @@ TITLES = {
     "limits": "limits on molecules",
 }
 """Headings of groups of settings; the heading of any other group is its field."""
+DEFAULTS_OF_MODELS = (
+    "Defaults here and of the training are those of the default model; another may have its own, which config.toml of "
+    "its run shows."
+)
 OVERVIEW = """\
 usage: edgewise train [TASK] DATA [DATA ...] [flags]
 
@@ -109,6 +114,10 @@ def add_task_flags(parser: Parser, name: str) -> None:
                 default=argparse.SUPPRESS,
                 help="the model by its name; other flags change it",
             )
+
+        fields = {field.name for group_type in group_types for field in dataclasses.fields(group_type)}
+        if group and ("model" in fields or (group == "model" and declared.presets)):
+            heading.description = DEFAULTS_OF_MODELS
 
         # A group may have the name of one of its settings, such as model.
         leave_out = declared.unused if group else {"data", *declared.unused, *types_by_group}

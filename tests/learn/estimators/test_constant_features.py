@@ -71,7 +71,7 @@ def test_nodes_of_one_graph(tmp_path):
     features = np.concatenate([x for (x, _), _ in graph])
     edges = np.concatenate([index + start for (_, index), start in graph], axis=1)
     label = np.arange(48) % 6 == 0
-    with pytest.warns(UserWarning, match="no feature varies over the training nodes: in- and out-degree are added"):
+    with pytest.warns(UserWarning, match="no feature varies over the nodes: in- and out-degree are added"):
         classifier = NodeClassifier(model="gcn", **{**SMALL, "epochs": 60}).fit(features, label, edges)
     assert classifier.score(features, label, edges) == 1.0
     assert classifier.n_features_in_ == 1
@@ -87,7 +87,7 @@ def test_edges_and_links():
     of_edges = np.ones((edges.shape[1], 1))
     with (
         pytest.warns(UserWarning, match="feature 0 has one value in all edges: it is ignored"),
-        pytest.warns(UserWarning, match="no feature varies over the training nodes"),
+        pytest.warns(UserWarning, match="no feature varies over the nodes"),
     ):
         EdgeClassifier(model="gat", model_dim=8, epochs=1).fit(
             features, edges[0] > edges[1], edges=edges, edge_features=of_edges

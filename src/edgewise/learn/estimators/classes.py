@@ -67,9 +67,11 @@ class EdgeClassifier(ClassifierMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -80,9 +82,9 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
@@ -98,8 +100,9 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -435,9 +438,11 @@ class EdgeRegressor(RegressorMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -448,9 +453,9 @@ class EdgeRegressor(RegressorMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -465,8 +470,9 @@ class EdgeRegressor(RegressorMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -806,9 +812,11 @@ class GraphClassifier(ClassifierMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -819,9 +827,9 @@ class GraphClassifier(ClassifierMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
@@ -837,8 +845,9 @@ class GraphClassifier(ClassifierMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -1141,9 +1150,11 @@ class GraphRegressor(RegressorMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -1154,9 +1165,9 @@ class GraphRegressor(RegressorMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -1171,8 +1182,9 @@ class GraphRegressor(RegressorMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -1478,9 +1490,11 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
             and bonds. None is edge_attention where 1,000 molecules or more are learned from and no setting of attention
             among atoms is given, else attention.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -1491,9 +1505,9 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
@@ -1509,8 +1523,9 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -1834,9 +1849,11 @@ class MoleculeRegressor(RegressorMixin, Estimator):
             bonds before them; mat (Molecule Attention Transformer), attention between all atoms, mixed with distances
             and bonds. None is edge_attention where 1,000 molecules or more are learned from and no setting of attention
             among atoms is given, else attention.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -1847,9 +1864,9 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -1864,8 +1881,9 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -2186,9 +2204,11 @@ class NodeClassifier(ClassifierMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -2199,9 +2219,9 @@ class NodeClassifier(ClassifierMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
@@ -2217,8 +2237,9 @@ class NodeClassifier(ClassifierMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -2628,9 +2649,11 @@ class NodeRegressor(RegressorMixin, Estimator):
     Args:
         model: The graph layer: hop_attention, attention over hop distances; attention, blocks of attention with the
             chosen score; edge_attention, attention among edges; or the layer of a paper.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -2641,9 +2664,9 @@ class NodeRegressor(RegressorMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -2658,8 +2681,9 @@ class NodeRegressor(RegressorMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -3069,9 +3093,11 @@ class TextClassifier(ClassifierMixin, Estimator):
 
     Args:
         model: The model by its name, such as lstm, gpt2 or bert.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -3082,9 +3108,9 @@ class TextClassifier(ClassifierMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy). For
             regressors alone: any other value is refused.
@@ -3100,8 +3126,9 @@ class TextClassifier(ClassifierMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -3137,8 +3164,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         lowercase: Whether texts are lowercased.
         pretrained: The folder of a masked language model whose vocabulary and weights training starts from.
         companions: What predicts beside the network, with the weight that predicts the validation rows best: word-
-            counts (default), a linear model over words, their stems and pairs of words; or none. Afterwards it is
-            fitted again, to training and validation rows.
+            counts (default), a linear model over tokens, their stems and pairs of adjacent tokens; or none. Afterwards
+            it is fitted again, to training and validation rows.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -3391,9 +3418,11 @@ class TextRegressor(RegressorMixin, Estimator):
 
     Args:
         model: The model by its name, such as lstm, gpt2 or bert.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -3404,9 +3433,9 @@ class TextRegressor(RegressorMixin, Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -3421,8 +3450,9 @@ class TextRegressor(RegressorMixin, Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -3457,8 +3487,8 @@ class TextRegressor(RegressorMixin, Estimator):
         lowercase: Whether texts are lowercased.
         pretrained: The folder of a masked language model whose vocabulary and weights training starts from.
         companions: What predicts beside the network, with the weight that predicts the validation rows best: word-
-            counts (default), a linear model over words, their stems and pairs of words; or none. Afterwards it is
-            fitted again, to training and validation rows.
+            counts (default), a linear model over tokens, their stems and pairs of adjacent tokens; or none. Afterwards
+            it is fitted again, to training and validation rows.
         validation_size: The fraction of the rows for validation, where `fit` is given no `validation`.
 
     Attributes:
@@ -3729,9 +3759,11 @@ class LinkPredictor(Estimator):
         aggregation: How model sage joins the neighbors of a node.
         decoder: dot, their dot product; hadamard_mlp, a network on their elementwise product; bilinear, a learned
             matrix between them.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -3742,9 +3774,9 @@ class LinkPredictor(Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -3759,8 +3791,9 @@ class LinkPredictor(Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4082,9 +4115,11 @@ class Forecaster(Estimator):
         context: Steps that the model reads.
         horizon: Steps that the model predicts.
         period: Steps of one cycle, such as those of a day; the model then reads the place of each step in the cycle.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -4095,9 +4130,9 @@ class Forecaster(Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -4112,8 +4147,9 @@ class Forecaster(Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4320,9 +4356,11 @@ class DynamicsModel(Estimator):
             bodies.
         num_layers: Rounds of messages; forces has one.
         model_dim: Size of a body's vector, and of a message.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -4333,9 +4371,9 @@ class DynamicsModel(Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -4350,8 +4388,9 @@ class DynamicsModel(Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4565,9 +4604,11 @@ class LanguageModel(Estimator):
         dropout: Dropout of embeddings, of the output of each sublayer, and of attention weights, in training.
         norm_embeddings: Whether the tokens are normalized before the first block, as in BERT.
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -4578,9 +4619,9 @@ class LanguageModel(Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -4595,8 +4636,9 @@ class LanguageModel(Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -4853,9 +4895,11 @@ class Tagger(Estimator):
         dropout: Dropout of embeddings, of the output of each sublayer, and of attention weights, in training.
         norm_embeddings: Whether the tokens are normalized before the first block, as in BERT.
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -4866,9 +4910,9 @@ class Tagger(Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -4883,8 +4927,9 @@ class Tagger(Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.
@@ -5126,9 +5171,11 @@ class Translator(Estimator):
         dropout: Dropout of embeddings, of the output of each sublayer, and of attention weights, in training.
         norm_embeddings: Whether the tokens are normalized before the first block, as in BERT.
         num_segments: Types of texts in one input, each with a learned vector (BERT's token types); 0 is none.
-        epochs: Passes over the training rows; None is a number that fits the data.
-        batch_size: Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the
-            data.
+        epochs: Passes over the training data; None is a number that fits the data, or, for a language model, that of
+            `steps`.
+        batch_size: Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked
+            language models, windows for language models and series, moments for moving bodies. None is a number that
+            fits the data, or all rows for the nodes or edges of one graph.
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
@@ -5139,9 +5186,9 @@ class Translator(Estimator):
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
         clip_norm: The gradient is scaled down to this norm where it is larger; 0 switches it off.
         ema_decay: The decay of the exponential moving average of the weights; 0 switches averaging off.
-        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience
-            and the choice of the best weights then count validations, and the number of steps is rounded up to a whole
-            number of them.
+        eval_steps: Validate and write a checkpoint after so many steps; None is after each epoch, and after about 1,000
+            steps for a language model. The log, the patience and the choice of the best weights then count validations,
+            and the number of steps is rounded up to a whole number of them.
         patience: Stop after this many validations without a better loss; None runs all epochs.
         loss_function: The regression loss on scaled targets: mse, mae or huber (classes always use cross-entropy).
         huber_width: The delta of the Huber loss: errors below it, in standard deviations of the target, count squared,
@@ -5156,8 +5203,9 @@ class Translator(Estimator):
         cuda_graph: Whether a training step is recorded as one CUDA graph, whose kernels are started at once: steps of
             small models wait for Python otherwise. Steps must read the same graph or windows of the same shape, as
             those of nodes of one graph and of language models do; dropout may draw other numbers.
-        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other
-            trainings: the steps of small models are too short to share.
+        threads: CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language
+            models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
+            short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
         logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
             installed.

@@ -59,8 +59,9 @@ class Columns:
     task_type: str = setting("regression", choices=(*TASK_TYPES, AUTO))
     """`regression`, `classification` (two classes) or `multiclass`; `auto` is what the targets look like."""
     missing: str = setting("drop", choices=MISSING)
-    """Features without a number: `impute` fills them with the median of the training rows and marks them; `drop` leaves
-    out their row, node, edge or graph."""
+    """Features without a number: `impute` fills them with the median (of the training rows or graphs, or of all nodes
+    or edges of one graph) and marks them; `drop` leaves out their row, edge or graph, and predicts nothing for their
+    node, which stays in its graph with 0 for the feature."""
 
     def __post_init__(self) -> None:
         """Raise a `SettingError` for a role without a column, a column with two roles, or an unknown task."""

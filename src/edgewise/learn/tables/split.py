@@ -97,7 +97,7 @@ def split_rows(
     """
     if kind not in KINDS:
         raise SettingError(f"--split is {kind!r}; expected one of {', '.join(KINDS)}.")
-    _check_group_column(table, kind)
+    _check_kind(table, kind, calibration)
     rng = np.random.default_rng(seed)
 
     rows, has_own_val = table.trainable.nonzero()[0].astype(np.int64), True
@@ -150,8 +150,7 @@ def groups_of(table: Rows, rows: RowNumbers, calibration: str) -> list[str]:
     """What some rows must not share with the rows that a model learns from: their scaffold; or their group, without a
     group column their contents; or nothing, so that each row is its own."""
     if calibration == "scaffold":
-        if table.contents.scaffolds is None:
-            raise SettingError("--split is scaffold, but only molecules have scaffolds; use random or group.")
+        assert table.contents.scaffolds is not None
         return table.contents.scaffolds(rows)
     if calibration == "random":
         return [str(row) for row in rows.tolist()]
@@ -235,7 +234,7 @@ def split_folds(
         DataError: the table has fewer rows, scaffolds or groups than folds.
     """
     rows = table.trainable.nonzero()[0].astype(np.int64)
-    _check_group_column(table, kind)
+    _check_kind(table, kind, calibration)
     rng = np.random.default_rng(seed)
     keys = [] if kind == "random" else groups_of(table, rows, kind)
     if (count := len(set(keys)) if keys else len(rows)) < num_folds:
@@ -403,7 +402,10 @@ def _divide_groups(
     return [np.array([row for name in split for row in members[name]], dtype=np.int64) for split in chosen]
 
 
-def _check_group_column(table: Rows, kind: str) -> None:
+def _check_kind(table: Rows, kind: str, calibration: str | None) -> None:
+    for flag, value in (("--split", kind), ("--calibration", calibration)):
+        if value == "scaffold" and table.contents.scaffolds is None:
+            raise SettingError(f"{flag} is scaffold, but only molecules have scaffolds; use random or group.")
     if kind == "group" and table.columns.group_column is None:
         raise SettingError("--split is group, but --group-column is not given; name the column.")
 

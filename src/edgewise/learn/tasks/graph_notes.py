@@ -64,7 +64,7 @@ def notes_of_constants(
     if isinstance(scaler, ColumnScaler):
         if scaler.constant_columns and are_degrees(nodes, edges):
             return []
-        return constant_features(scaler, names, "training nodes", adds_degrees=on_graph.adds_degrees)
+        return constant_features(scaler, names, "nodes", adds_degrees=on_graph.adds_degrees)
     if not isinstance(scaler, TypeScaler) or types is None:
         return []
 

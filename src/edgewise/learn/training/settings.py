@@ -56,9 +56,12 @@ class TrainSettings:
     """The recipe of one training: AdamW, warm-up and cosine decay, clipped gradients, averaged weights."""
 
     epochs: int | None = setting(None, at_least=1, aliases=("num-epochs", "num-train-epochs"))
-    """Passes over the training rows; None is a number that fits the data."""
+    """Passes over the training data; None is a number that fits the data, or, for a language model, that of
+    `steps`."""
     batch_size: int | None = setting(None, at_least=1, aliases=("per-device-train-batch-size",))
-    """Rows per step, at most; the rows of an epoch are shared out evenly. None is a number that fits the data."""
+    """Rows per step, at most, which an epoch shares out evenly: tokens for translations and masked language models,
+    windows for language models and series, moments for moving bodies. None is a number that fits the data, or all
+    rows for the nodes or edges of one graph."""
     optimizer: str = setting("adamw", choices=OPTIMIZERS)
     """adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their squares does."""
     learning_rate: float = setting(2e-3, above=0, below=math.inf, aliases=("lr", "max-lr"))
@@ -76,7 +79,8 @@ class TrainSettings:
     ema_decay: float = setting(0.995, at_least=0, below=1)
     """The decay of the exponential moving average of the weights; 0 switches averaging off."""
     eval_steps: int | None = setting(None, at_least=1, aliases=("eval-interval", "val-check-interval"))
-    """Validate and write a checkpoint after so many steps; None is after each epoch. The log, the patience and the
+    """Validate and write a checkpoint after so many steps; None is after each epoch,
+    and after about 1,000 steps for a language model. The log, the patience and the
     choice of the best weights then count validations, and the number of steps is rounded up to a whole number of them.
     """
     patience: int | None = setting(None, at_least=1)
@@ -102,8 +106,8 @@ class TrainSettings:
     wait for Python otherwise. Steps must read the same graph or windows of the same shape, as those of nodes of one
     graph and of language models do; dropout may draw other numbers."""
     threads: int = setting(factory=default_threads, at_least=1, at_most=MAX_THREADS)
-    """CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for texts and predictions, and 1 for other trainings:
-    the steps of small models are too short to share."""
+    """CPU threads; OMP_NUM_THREADS where it is set, else up to 8 for predictions, translations and language models, 2
+    for tables of texts and tagging, and 1 for other trainings: the steps of small models are too short to share."""
     check_memory: bool = setting(True, flag="--memory-check")
     """Whether a training is refused when the estimate of its sizes exceeds the memory."""
     logger: str | None = setting(None, choices=LOGGERS)

@@ -9,7 +9,7 @@ import pytest
 from edgewise.errors import DataError, SettingError
 from edgewise.learn.readers.texts.data import read_texts, texts_from_arrays
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.split import split_rows
+from edgewise.learn.tables.split import split_folds, split_rows
 
 
 def table_of(tmp_path, content, **columns):
@@ -82,8 +82,11 @@ def test_lines_are_texts_to_predict_only(tmp_path):
 def test_the_same_text_in_training_and_test_is_counted():
     table = texts_from_arrays(["a b"] * 10, np.arange(10) + 0.5)
     assert split_rows(table.rows, sizes=(0.5, 0, 0.5)).leakage == 1
-    with pytest.raises(SettingError, match="only molecules have scaffolds"):
+    with pytest.raises(SettingError, match="--split is scaffold, but only molecules have scaffolds"):
         split_rows(table.rows, kind="scaffold")
+    for split, more in ((split_rows, {}), (split_folds, {"num_folds": 2, "fold": 0})):
+        with pytest.raises(SettingError, match="--calibration is scaffold, but only molecules have scaffolds"):
+            split(table.rows, kind="random", calibration="scaffold", **more)
 
 
 @pytest.mark.parametrize(

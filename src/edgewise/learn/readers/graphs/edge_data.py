@@ -293,6 +293,8 @@ def _node_data(
     )
     if source.features is None or not may_be_empty:
         node_columns = with_feature_columns(cells, node_columns, source.features)
+    if not columns.descriptors_columns:
+        _check_names_differ(path, node_columns.descriptors_columns, columns)
     features, bad, categories = features_of_nodes(
         cells, node_columns, source.features, categories, may_be_empty=may_be_empty
     )
@@ -305,3 +307,14 @@ def _node_data(
         columns, node_column=node_columns.node_column, descriptors_columns=node_columns.descriptors_columns
     )
     return names, features, columns, categories
+
+
+def _check_names_differ(path: str, features: Sequence[str], columns: Columns) -> None:
+    """Raise a SettingError where a column is a feature of nodes, as it has no other role, and a role of edges names a
+    column that is called like it."""
+    for role in ("target_columns", "ignore_columns", *ROW_ROLES):
+        if both := [name for name in columns.roles()[role] if name in features]:
+            raise SettingError(
+                f"{path}, column {both[0]!r}: it is a feature of the nodes, and {spelled(role)} names a column of the "
+                "edges that is called the same; name the features with --feature-columns, without this one."
+            )

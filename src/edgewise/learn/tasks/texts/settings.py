@@ -47,8 +47,8 @@ class TextRunSettings(TableRunSettings):
     """The folder of a masked language model whose vocabulary and weights training starts from."""
     companions: tuple[str, ...] | None = setting(None, choices=("none", WORD_COUNTS, *COMPANIONS.added))
     """What predicts beside the network, with the weight that predicts the validation rows best: word-counts (default),
-    a linear model over words, their stems and pairs of words; or none. Afterwards it is fitted again, to training and
-    validation rows."""
+    a linear model over tokens, their stems and pairs of adjacent tokens; or none. Afterwards it is fitted again, to
+    training and validation rows."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
