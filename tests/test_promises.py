@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 
 from cases import all_backends, all_neighborhoods, all_normalizers, all_scores, in_case, label, named, problem
 from edgewise import (
+    GAT,
+    Additive,
     Bilinear,
     Causal,
     Constant,
@@ -19,6 +21,7 @@ from edgewise import (
     Edges,
     Entmax15,
     Full,
+    GATv2,
     Hardmax,
     Identity,
     Lengths,
@@ -239,6 +242,32 @@ def test_a_half_precision_bias_over_a_small_temperature_does_not_overflow(backen
     neighborhood, given_bias = (Full(), bias) if table else (Full().to_edges(2, 3), bias.flatten())
     out = run_or_skip(query, key, value, neighborhood, bias=given_bias, normalize=Softmax(0.01), backend=backend)
     torch.testing.assert_close(out, torch.tensor([[0.5, 0.5, 0.0], [0.5, 0.5, 0.0]]).half())
+
+
+@pytest.mark.parametrize("backend", [*EXACT, "auto"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("table", [True, False], ids=["table", "edges"])
+@pytest.mark.parametrize("temperature", [0.03, 1e-5, torch.tensor(0.03), torch.tensor(1e-5)], ids=str)
+@pytest.mark.parametrize("name", ["gat_v2", "additive_tanh", "additive_relu", "gat", "gaussian", "laplacian"])
+def test_half_precision_parameters_over_a_small_temperature_are_not_rounded(name, temperature, table, dtype, backend):
+    draw = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(shape, generator=draw).to(dtype) for shape in ((4, 8), (6, 8), (6, 3)))
+    parameter = torch.rand(8, generator=draw).to(dtype)
+    score_of = {
+        "gat_v2": GATv2,
+        "additive_tanh": Additive,
+        "additive_relu": lambda vector: Additive(vector, "relu"),
+        "gat": lambda vector: GAT(vector, vector),
+        "gaussian": lambda vector: Distance("gaussian", vector[0]),
+        "laplacian": lambda vector: Distance("laplacian", vector[0]),
+    }[name]
+    neighborhood = Full() if table else Full().to_edges(4, 6)
+    parts = dict(normalize=Softmax(temperature))
+    out = run_or_skip(query, key, value, neighborhood, score=score_of(parameter), backend=backend, **parts)
+    exact = [x.double() for x in (query, key, value)]
+    wanted = attend(*exact, neighborhood, score=score_of(parameter.double()), backend="reference", **parts)
+    tolerance = torch.finfo(dtype).eps
+    torch.testing.assert_close(out.double(), wanted, rtol=tolerance, atol=tolerance)
 
 
 @pytest.mark.parametrize("backend", [*all_backends, "auto"])

@@ -186,11 +186,11 @@ def _known_score(call: Call, inverse_temperature: Factor) -> Lowered:
                 return Lowered(replace(call, query=_scaled(call.query, inverse_temperature, 2)), "Dot", scale)
             return Lowered(call, "Dot", scale * inverse_temperature)
         case Additive(vector=vector, activation="relu"):
-            return Lowered(call, "GATv2", 0.0, vector=_scaled(vector, inverse_temperature, 1))
+            return Lowered(call, "GATv2", 0.0, vector=_scaled_vector(vector, inverse_temperature))
         case Additive(vector=vector, activation=activation):
-            return Lowered(call, "Additive", activation=activation, vector=_scaled(vector, inverse_temperature, 1))
+            return Lowered(call, "Additive", activation=activation, vector=_scaled_vector(vector, inverse_temperature))
         case GATv2(vector=vector, negative_slope=slope):
-            return Lowered(call, "GATv2", slope, vector=_scaled(vector, inverse_temperature, 1))
+            return Lowered(call, "GATv2", slope, vector=_scaled_vector(vector, inverse_temperature))
         case GAT():
             return _gat(call, call.score, inverse_temperature)
         case Distance():
@@ -223,7 +223,7 @@ def _gat(call: Call, score: GAT, inverse_temperature: Factor) -> Lowered:
     """LeakyReLU(a·q + b·k). As LeakyReLU(t x) = t LeakyReLU(x) for positive t, 1 / temperature goes into a and b."""
 
     def reduced(x: Tensor, vector: Tensor) -> Tensor:
-        parts = x * _scaled(vector, inverse_temperature, 1).unsqueeze(-2).to(x.dtype)
+        parts = x * _scaled_vector(vector, inverse_temperature).unsqueeze(-2).to(x.dtype)
         return parts if parts.shape[-1] == 1 else parts.sum(-1, keepdim=True)
 
     edge_key = None if call.edge_key is None else reduced(call.edge_key, score.key_vector)
@@ -234,8 +234,10 @@ def _gat(call: Call, score: GAT, inverse_temperature: Factor) -> Lowered:
 
 def _distance(call: Call, score: Distance, inverse_temperature: Factor) -> Lowered:
     """The score as −‖f q − f k‖² or −‖f q − f k‖, with a factor f."""
-    gaussian = score.kind == "gaussian"
-    factor: Any = (inverse_temperature / 2) ** 0.5 / score.length if gaussian else inverse_temperature / score.length
+    gaussian, length = score.kind == "gaussian", score.length
+    if isinstance(length, Tensor):
+        length = length.to(torch.promote_types(length.dtype, torch.float32))  # a quotient may overflow half precision
+    factor: Any = (inverse_temperature / 2) ** 0.5 / length if gaussian else inverse_temperature / length
     scaled: dict[str, Any] = {
         name: _scaled(x, factor, 2) for name, x in call.tensors.items() if name in ("query", "key", "edge_key")
     }
@@ -276,6 +278,13 @@ def _scaled(x: Tensor, factor: Factor, axes: int) -> Tensor:
     if isinstance(factor, Tensor):
         return x * factor[(...,) + (None,) * axes].to(x.dtype)
     return x if factor == 1.0 else x * factor
+
+
+def _scaled_vector(vector: Tensor, inverse_temperature: Factor) -> Tensor:
+    """vector / temperature, in float32 or better, for the same reasons as the bias."""
+    if _is_one(inverse_temperature):
+        return vector
+    return _scaled(vector.to(torch.promote_types(vector.dtype, torch.float32)), inverse_temperature, 1)
 
 
 def scaled_bias(bias: Tensor, inverse_temperature: Factor, axes: int) -> Tensor:
