@@ -105,6 +105,34 @@ def test_in_half_precision_a_cosine_takes_vectors_of_every_length(size, backend)
         torch.testing.assert_close(half, right, rtol=0, atol=5e-3)
 
 
+@pytest.mark.parametrize("size", [1e-30, 1e-14, 1e15, 1e20, 1e30])
+@pytest.mark.parametrize("backend", ["auto", "sdpa", "numba", "gather", "reference"])
+def test_in_float32_a_cosine_takes_vectors_of_every_length(size, backend):
+    """A cosine does not depend on the lengths, and its gradients are as small as the vectors are long."""
+    draw = torch.Generator().manual_seed(0)
+    exact, value = torch.randn(2, 5, 3, dtype=torch.float64, generator=draw), torch.eye(5)
+    outputs = []
+    for dtype, scale, name in ((torch.float32, size, backend), (torch.float64, 1.0, "reference")):
+        leaves = [(x * scale).to(dtype).requires_grad_() for x in exact]
+        out = attend(*leaves, value.to(dtype), score=Cosine(), backend=name)
+        gradients = torch.autograd.grad((out * value.to(dtype)).sum(), leaves)
+        outputs.append([out.double(), *(x.double() * scale for x in gradients)])
+    for ours, wanted in zip(*outputs, strict=True):
+        torch.testing.assert_close(ours, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [1e-16, 1.0, 1e15])
+def test_a_cosine_of_vectors_of_every_length_is_differentiated_twice(size):
+    draw = torch.Generator().manual_seed(0)
+    exact = torch.randn(2, 3, dtype=torch.float64, generator=draw)
+    hessians = []
+    for dtype, scale in ((torch.float32, size), (torch.float64, 1.0)):
+        query, key = ((x * scale).to(dtype) for x in exact)
+        hessian = torch.autograd.functional.hessian(lambda x, key=key: Cosine()(x, key), query)
+        hessians.append(hessian.double() * scale**2)
+    torch.testing.assert_close(*hessians, rtol=1e-5, atol=1e-6)
+
+
 @given(st.floats(-1e3, 1e3), st.floats(-1e3, 1e3))
 def test_distance_is_symmetric_and_largest_at_the_same_place(a, b):
     x, y = torch.tensor([a, b], dtype=torch.float64), torch.tensor([b, a], dtype=torch.float64)

@@ -240,14 +240,20 @@ def _unit(vector: Tensor) -> Tensor:
     """x / ‖x‖, and 0 with zero gradient for the zero vector.
 
     In float32 or better: in half precision, a square is 0 below 2e-4 and infinite above 256, and the derivative of the
-    length overflows below 0.03. With the features of a node together in memory: else torch sums several nodes at once,
-    and the last ones in another order, so that equal vectors get lengths that differ in the last digit.
+    length overflows below 0.03. Divided by its largest feature first: in float32, a square is 0 below 1e-23 and
+    infinite above 1e19. The unit vector does not depend on this factor, so that it needs no gradient. With the features
+    of a node together in memory: else torch sums several nodes at once, and the last ones in another order, so that
+    equal vectors get lengths that differ in the last digit.
     """
     x = vector.to(torch.promote_types(vector.dtype, torch.float32))
     if x.dim() > 0 and x.stride(-1) != 1:
         x = x.contiguous()
+    if x.numel() == 0:
+        return vector
+    largest = torch.linalg.vector_norm(x.detach(), math.inf, -1, keepdim=True)
+    zero = largest == 0
+    x = x / torch.where(zero, 1.0, largest)
     squares = x.square().sum(-1, keepdim=True)
-    zero = squares == 0
     return torch.where(zero, 0.0, x * torch.where(zero, 1.0, squares).rsqrt()).to(vector.dtype)
 
 
