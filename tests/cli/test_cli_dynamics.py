@@ -107,7 +107,7 @@ def test_the_face_in_python(springs, tmp_path):
     for method, moment, message in (
         (model.predict, 5, "moment 5: .* has 5 moments, 0 to 4.$"),
         (model.predict, -1, "moment -1: .* has 5 moments, 0 to 4.$"),
-        (model.score, 3, "moment 3: .* 0 to 4, of which the last 2 have no target.$"),
+        (model.score, 3, "moment 3: .* 0 to 4, of which the last 2 lack a target.$"),
     ):
         with pytest.raises(EdgewiseError, match=message):
             method(motion, moment=moment)

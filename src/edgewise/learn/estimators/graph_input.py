@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar, Literal, Self, TypeGuard, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeGuard, TypeVar
 
 import numpy as np
 import torch
@@ -39,6 +39,9 @@ from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures, without_blanks
 from edgewise.learn.tables.magnitude import require_scalable
 from edgewise.neighborhood import Types
+
+if TYPE_CHECKING:
+    import pandas
 
 Taken = TypeVar("Taken")
 
@@ -266,7 +269,7 @@ class GraphEdges(GraphNodes):
     row_noun = "edges"
 
 
-def holds_tables(data: object) -> TypeGuard[tuple[Any, Any]]:
+def holds_tables(data: object) -> TypeGuard["tuple[pandas.DataFrame, pandas.DataFrame]"]:
     """Whether it is a graph in tables of pandas, of nodes and of edges."""
     return isinstance(data, tuple) and len(data) > 1 and library_of(data[0]) == "pandas"
 

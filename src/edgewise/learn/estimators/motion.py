@@ -34,7 +34,7 @@ def predict(estimator: Estimator, X: Motion, moment: int) -> np.ndarray:
     """(trajectory, body, space): where the bodies will be, or their accelerations.
 
     Raises:
-        SettingError: X has no such moment.
+        SettingError: X lacks the moment.
     """
     _check_moment(X, moment)
     rows = np.arange(len(X.positions))
@@ -48,7 +48,7 @@ def score(estimator: Estimator, X: Motion, y: object, moment: int) -> float:
     """R² over all coordinates of one moment; the targets are by default what X has.
 
     Raises:
-        SettingError: X has no such moment, or none that is as much later as the model predicts.
+        SettingError: X lacks the moment, or one that is as much later as the model predicts.
     """
     output, rows = estimator.trained.output, np.arange(len(X.positions))
     if y is None:
@@ -62,7 +62,7 @@ def _check_moment(motion: Motion, moment: int, ahead: int = 0) -> None:
     """Raise a SettingError unless a file has a moment, and the one that is some moments ahead of it."""
     num_times = motion.positions.shape[1]
     if not 0 <= moment < num_times - ahead:
-        later = f", of which the last {ahead} have no target" * bool(ahead)
+        later = f", of which the last {ahead} lack a target" * bool(ahead)
         raise SettingError(
             f"moment {moment}: {motion.source} has {plural(num_times, 'moment')}, 0 to {num_times - 1}{later}."
         )

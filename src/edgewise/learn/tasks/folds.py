@@ -113,7 +113,7 @@ def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[
         return csv_rows(folder.path / "test_predictions.csv")
 
     header = next(lines(next(iter(folds.values()))))
-    kept = [place for place, name in enumerate(header) if name != "fold"]  # a column of the data that has no role
+    kept = [place for place, name in enumerate(header) if name != "fold"]  # a column of the data without a role
     rows = (
         [name, *(row[place] for place in kept)]
         for name, folder in folds.items()

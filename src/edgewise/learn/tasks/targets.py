@@ -102,7 +102,7 @@ def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> Non
 
 
 def check_targets(table: Rows, rows: np.ndarray) -> None:
-    """Raise DataError where a target has no value in the rows to learn from, or only in rows whose weight is zero."""
+    """Raise DataError where a target lacks a value in all rows to learn from that weigh something."""
     has_weight = table.weights[rows].astype(np.float32) > 0
     for name, values in zip(table.columns.target_columns, table.targets[rows].T, strict=True):
         is_known = ~np.isnan(values)

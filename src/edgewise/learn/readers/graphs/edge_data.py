@@ -310,7 +310,7 @@ def _node_data(
 
 
 def _check_names_differ(path: str, features: Sequence[str], columns: Columns) -> None:
-    """Raise a SettingError where a column is a feature of nodes, as it has no other role, and a role of edges names a
+    """Raise a SettingError where a column is a feature of nodes, for want of another role, and a role of edges names a
     column that is called like it."""
     for role in ("target_columns", "ignore_columns", *ROW_ROLES):
         if both := [name for name in columns.roles()[role] if name in features]:

@@ -124,7 +124,7 @@ class ReadOptions:
     allow_no_edges: bool = False
     """Whether a table of edges may be empty, or `none`."""
     node_column_of_training: str | None = None
-    """What `auto` looks for first as the column of names; None where there is no training yet."""
+    """What `auto` looks for first as the column of names; None before a training."""
     ends_are_of_training: bool = False
     """Whether the columns of the ends are those of the training: a table that lacks them has others."""
     edge_splits_column: str | None = None

@@ -25,7 +25,7 @@ LINE_SUFFIXES = (".txt", ".txt.gz")
 KEYS = ("tokens", "tags")
 """Default names of the words and the tags."""
 DOCUMENT = "-DOCSTART-"
-"""The first cell of a line that divides documents, and is no word."""
+"""The first cell of a line that divides documents; it is not a word."""
 # Not str.split: a no-break space is a word of some treebanks.
 _CELLS = re.compile(r"[^ \t\r\n]+")
 
