@@ -102,7 +102,7 @@ OF_SCORES = {
     "a gradient of the scores": at("query", lambda x: x.detach() + (x - x.detach()) * 1.01),
     "a second gradient of the scores": at("query", Constant.apply),
 }
-ILL_CONDITIONED = {10001191: "auto", 10001935: "gather", 10002936: "gather", 10003531: "reference", 10003994: "gather"}
+ILL_CONDITIONED = {10001191: "auto", 10001935: "gather", 10000265: "gather", 10017992: "reference"}
 """Calls whose exact second derivatives are differences of large numbers, and what leaves the rounding of them."""
 
 
@@ -129,7 +129,7 @@ def test_rounding_at_an_ill_conditioned_call_is_no_fault(seed):
 @pytest.mark.parametrize("name", FAULTS)
 def test_it_finds_what_is_wrong_at_an_ill_conditioned_call(name, monkeypatch):
     plant(FAULTS[name], monkeypatch)
-    assert "order" in check(Draw(10003531).call(), ("reference",))["reference"]
+    assert "order" in check(Draw(10017992).call(), ("reference",))["reference"]
 
 
 def test_it_draws_every_neighborhood_and_every_kind_of_call():

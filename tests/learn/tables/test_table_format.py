@@ -96,7 +96,7 @@ def test_files_of_edgewise_and_of_checkpoints_keep_their_own_format(tmp_path):
     written(tmp_path, "y,y_pred\n1.5,2\n", "test_predictions.csv")
     vocabulary = written(tmp_path, "[UNK]\ncafé\n", "vocab.txt")
     with table_format(TableFormat(delimiter=";", decimal=",", encoding="utf-16")):
-        assert _cells(RunFolder(tmp_path)) == {"y": ["1.5"], "y_pred": ["2"]}
+        assert _cells(RunFolder(tmp_path)) == ({"y": ["1.5"], "y_pred": ["2"]}, 1)
         assert len(Tokenizer.from_word_pieces(vocabulary)) == 2
 
 
