@@ -58,7 +58,7 @@ class LayerCache:
         self.keys = _with_room(self.keys, keys, start, -2)
         self.values = _with_room(self.values, values, start, -2)
         self.positions = _with_room(self.positions, positions, start, -1)
-        # Nobody reads these places yet, so that backward passes of earlier steps need not notice: `data` counts apart.
+        # Earlier steps have not read this span, so that their backward passes need not notice: `data` counts apart.
         span, keys_held, values_held = slice(start, self.length), self.keys.data, self.values.data
         keys_held[..., span, :], values_held[..., span, :], self.positions[..., span] = keys, values, positions
 

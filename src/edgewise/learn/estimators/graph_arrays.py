@@ -71,7 +71,7 @@ def sparse_features_of(matrix: "csr_array") -> NodeFeatures:
     """The features of nodes in a sparse matrix of SciPy."""
     table = matrix.tocsr().tocoo()
     rows, columns = (numbers.astype(np.int64) for numbers in (table.row, table.col))
-    return NodeFeatures.of_summed(rows, columns, table.data.astype(np.float32), table.shape)
+    return NodeFeatures.of_entries(rows, columns, table.data.astype(np.float32), table.shape)
 
 
 def dense_features_of(features: object) -> Tensor:

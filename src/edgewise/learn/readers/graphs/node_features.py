@@ -49,17 +49,6 @@ class NodeFeatures:
         values: Float32[np.ndarray, " entry"],
         shape: tuple[int, int],
     ) -> "NodeFeatures":
-        """Features from a sparse table: nodes (ascending), features, and nonzero numbers."""
-        return cls(shape, entries=(rows, columns, values))
-
-    @classmethod
-    def of_summed(
-        cls,
-        rows: Int64[np.ndarray, " entry"],
-        columns: Int64[np.ndarray, " entry"],
-        values: Float32[np.ndarray, " entry"],
-        shape: tuple[int, int],
-    ) -> "NodeFeatures":
         """Features from a sparse table as SciPy reads it: several entries at one place add up, and zeros may be stored.
 
         Args:
@@ -74,7 +63,7 @@ class NodeFeatures:
             values = np.bincount(position, values, len(distinct)).astype(np.float32)
             rows, columns = np.divmod(distinct, shape[1])
         is_stored = values != 0
-        return cls.of_entries(rows[is_stored], columns[is_stored], values[is_stored], shape)
+        return cls(shape, entries=(rows[is_stored], columns[is_stored], values[is_stored]))
 
     @property
     def rows(self) -> Int64[np.ndarray, " entry"]:
@@ -270,7 +259,7 @@ def features_of_arrays(name: str, arrays: Mapping[str, np.ndarray], *, imputes: 
 
     require_finite(name, "x_data", values)
     rows = np.repeat(np.arange(size[0]), np.diff(starts))
-    return NodeFeatures.of_summed(rows, column_numbers, values, (int(size[0]), int(size[1])))
+    return NodeFeatures.of_entries(rows, column_numbers, values, (int(size[0]), int(size[1])))
 
 
 def require_rows(path: str, features: NodeFeatures, cells: Cells) -> None:
