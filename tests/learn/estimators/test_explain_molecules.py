@@ -23,6 +23,7 @@ from edgewise.learn.tasks.molecules.explainable import explain_molecule, recover
 from edgewise.learn.tasks.molecules.known import MAX_PREDICTIONS, KnownSample, environments_of_row
 from edgewise.learn.tasks.molecules.removal import noise_of
 from edgewise.learn.tasks.molecules.row import Row
+from edgewise.view.molecule import draw_molecules
 
 SMALL = {
     "epochs": 2,
@@ -150,6 +151,18 @@ def test_the_writing_changes_nothing_but_the_order(ensemble):
     first, second = (ensemble.explain(text, methods=methods) for text in ("CCCO", "OCCC"))
     for name, values in named(first).items():
         np.testing.assert_allclose(values, named(second)[name][::-1], atol=1e-5)
+
+
+def test_atom_map_numbers_are_shown_and_change_nothing(ensemble):
+    numbered = "[CH3:1][C@H:4]([OH:2])[CH3:3]"
+    mapped, plain = (ensemble.explain(text, methods=SIGNED) for text in (numbered, "CC(O)C"))
+    assert (mapped.title, mapped.sources) == (numbered, {"smiles": numbered})
+    assert [numbered[unit.start : unit.stop] for unit in mapped.units][:2] == ["[CH3:1]", "[C@H:4]"]
+    for name, values in named(plain).items():
+        np.testing.assert_allclose(named(mapped)[name], values, atol=1e-5)
+    assert [link.effect for link in mapped.links] == pytest.approx([link.effect for link in plain.links], abs=1e-5)
+    (drawn,) = draw_molecules(mapped)
+    assert drawn.bonds == ((0, 1), (1, 2), (1, 3))
 
 
 def test_two_molecules_and_conditions(pairs):

@@ -15,6 +15,7 @@ from edgewise.learn.readers.molecules.molecule import (
     read_molecule,
 )
 from edgewise.learn.readers.molecules.molecule_graph import molecule_graph
+from edgewise.learn.readers.molecules.variants import environments
 
 MOLECULES = [
     "C[C@H](N)C(=O)O",
@@ -189,6 +190,39 @@ def test_features_do_not_depend_on_how_the_molecule_is_written(smiles, seed):
     assert bonds(second, place) == bonds(first, np.arange(len(place)))
 
 
+@pytest.mark.parametrize(
+    ("mapped", "plain"),
+    [
+        ("[CH3:1][OH:2]", "CO"),
+        ("[cH:3]1ccccc1", "c1ccccc1"),
+        ("[H:1][O:2]C", "OC"),
+        ("[*:1]CC[*:2]", "*CC*"),
+        ("[CH3:1][C@H](O)[CH3:2]", "CC(O)C"),  # a center by its numbers alone
+        ("[CH3:1]/C([CH3:2])=C/O", "CC(C)=CO"),
+        ("[CH3:9][C@H:8]([F:7])[Cl:1]", "C[C@H](F)Cl"),
+        ("OC |atomProp:0.molAtomMapNumber.3|", "OC"),
+    ],
+)
+def test_atom_map_numbers_are_no_part_of_a_molecule(mapped, plain):
+    assert canonical_smiles(mapped) == canonical_smiles(plain)
+    read, expected = read_molecule(mapped), read_molecule(plain)
+    assert environments(read) == environments(expected)
+    for array, of_plain in zip(vars(molecule_arrays(read)).values(), vars(molecule_arrays(expected)).values()):
+        np.testing.assert_array_equal(array, of_plain)
+    assert len(atom_texts(mapped)) == expected.GetNumAtoms()
+
+
+@settings(max_examples=60, deadline=None)
+@given(smiles=st.sampled_from(MOLECULES), seed=st.integers(0, 10_000))
+def test_any_map_numbers_leave_the_molecule_as_it_is(smiles, seed):
+    numbered = Chem.MolFromSmiles(smiles)
+    for atom, number in zip(
+        numbered.GetAtoms(), np.random.default_rng(seed).integers(0, 9, numbered.GetNumAtoms()).tolist(), strict=True
+    ):
+        atom.SetAtomMapNum(number)
+    assert canonical_smiles(Chem.MolToSmiles(numbered)) == canonical_smiles(smiles)
+
+
 @settings(max_examples=60, deadline=None)
 @given(smiles=st.sampled_from(MOLECULES), hydrogens=st.booleans(), seed=st.integers(0, 10_000))
 def test_spans_of_any_writing_hold_the_symbol_of_their_atom(smiles, hydrogens, seed):
@@ -285,3 +319,4 @@ def test_scaffold():
     assert murcko_scaffold("Cc1ccc(CCN2CCOCC2)cc1F") == "c1ccc(CCN2CCOCC2)cc1"
     assert murcko_scaffold("CC[C@H](F)Cl") == ""
     assert murcko_scaffold("C[C@H]1C[C@@H](C)C1") == "C1CCC1"
+    assert murcko_scaffold("[CH3:1][c:2]1cc[cH:5]cc1") == "c1ccccc1"

@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rdkit import Chem
 
 from edgewise.errors import DataError, SettingError
 from edgewise.learn.readers.molecules.data import Columns, MoleculeData, molecules_from_arrays, read_molecules
@@ -54,6 +55,23 @@ def test_without_conditions_and_weights(tmp_path):
     table = read(tmp_path, "smiles,y\nC,1\nN,2\n")
     assert table.conditions.shape == (2, 0)
     assert table.rows.weights.tolist() == [1.0, 1.0]
+
+
+def test_molecules_that_differ_by_atom_map_numbers_are_one(tmp_path):
+    rows = read(tmp_path, "smiles,y\n[CH3:1][OH:2],1\nCO,2\n[CH3:1]c1ccccc1,3\n[CH3:7][c:1]1ccccc1,4\n").rows
+    assert rows.cells.frame["smiles"].tolist()[0] == "[CH3:1][OH:2]"  # as it was written
+    numbers = np.arange(4)
+    assert rows.keys(numbers).tolist() == [0, 0, 1, 1]
+    assert rows.num_distinct == 2
+    assert rows.contents.scaffolds is not None
+    assert rows.contents.scaffolds(numbers) == ["CO", "CO", "c1ccccc1", "c1ccccc1"]
+
+
+def test_a_molecule_of_rdkit_keeps_its_map_numbers():
+    numbered = Chem.MolFromSmiles("[CH3:1][OH:2]")
+    data = molecules_from_arrays([numbered, "CO"], [1.0, 2.0], with_descriptors=False)
+    assert data.graph_of_row.tolist() == [[0], [0]]
+    assert [atom.GetAtomMapNum() for atom in numbered.GetAtoms()] == [1, 2]
 
 
 BAD_ROWS = [

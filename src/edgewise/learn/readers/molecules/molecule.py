@@ -27,7 +27,7 @@ _LOG_STAMP = re.compile(r"^\[\d\d:\d\d:\d\d\] ")
 
 
 def read_molecule(smiles: str) -> Chem.Mol:
-    """The RDKit molecule that a SMILES string writes, atoms in the order of the string.
+    """The RDKit molecule that a SMILES string writes, atoms in the order of the string, without atom-map numbers.
 
     Args:
         smiles: one SMILES string, `"A.B"` for several fragments; an extended part (`|...|`) may follow.
@@ -64,6 +64,7 @@ def read_molecule(smiles: str) -> Chem.Mol:
     if molecule.GetNumAtoms() == 0:
         raise DataError(f"{smiles!r} is a molecule without atoms; expected at least one.")
 
+    _clear_map_numbers(molecule)
     return molecule
 
 
@@ -145,6 +146,16 @@ def _parse(text: str) -> tuple[Chem.Mol | None, str]:
 
     reasons = [line.removeprefix("SMILES Parse Error: ") for line in lines]
     return molecule, reasons[0].split(" for input:")[0] + "." if reasons else "the syntax is wrong."
+
+
+def _clear_map_numbers(molecule: Chem.Mol) -> None:
+    """Remove the numbers by which a reaction or a fragmentation names atoms, as in `[CH3:1]`: they are no property of
+    the molecule, but RDKit writes them."""
+    mapped_atoms = [atom for atom in molecule.GetAtoms() if atom.GetAtomMapNum()]
+    for atom in mapped_atoms:
+        atom.SetAtomMapNum(0)
+    if mapped_atoms:  # some atoms are stereo centers only by the numbers of their neighbors
+        Chem.AssignStereochemistry(molecule, cleanIt=True, force=True)
 
 
 def atom_characters(smiles: str, molecule: Chem.Mol) -> list[tuple[int, int]]:
