@@ -183,7 +183,10 @@ def test_the_parameters_of_a_run_of_the_command_line(tmp_path):
         ([["a", "b"], ["b", "a"]], "y has 2 axes"),
         ([b"hi", b"lo"], r"y holds b'hi' \(bytes\); expected texts, numbers or truth values"),
         (np.array([b"hi", b"lo"]), r"y holds b'hi' \(bytes\)"),
-        (np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"), r"\(date\); expected texts"),
+        (np.array(["2026-01-01", "2026-01-02"], "datetime64[D]"), r"\(datetime64\); expected texts"),
+        (np.array(["2026-01-01", "2026-01-02"], "datetime64[ns]"), r"\(datetime64\); expected texts"),
+        (np.array([1, 2], "timedelta64[ns]"), r"\(timedelta64\); expected texts"),
+        ([np.timedelta64(1, "s"), np.timedelta64(2, "s")], r"\(timedelta64\); expected texts"),
         ([1 + 2j, 3.0], r"\(complex\); expected texts"),
     ],
 )
@@ -196,6 +199,10 @@ def test_labels_stay_apart_and_those_that_are_alike_are_named():
     classes, numbers = class_numbers([2**53, 2**53 + 1, 2**53])
     assert (classes.tolist(), numbers.tolist()) == ([2**53, 2**53 + 1], [0, 1, 0])
     assert len(class_numbers([10**400, 10**400 + 1])[0]) == 2
+    assert class_numbers([5, 2**63 + 1, 2**63])[0].tolist() == [5, 2**63, 2**63 + 1]
+    assert class_numbers([2**53, 2**53 + 1, 1.0])[0].tolist() == [1, 2**53, 2**53 + 1]
+    booleans, numbers = class_numbers([np.bool_(True), np.bool_(False), True])
+    assert (booleans.dtype, numbers.tolist()) == (bool, [1, 0, 1])
     with pytest.warns(UserWarning, match="'Pos' and 'pos'"):
         assert class_numbers(["pos", "Pos"])[0].tolist() == ["Pos", "pos"]
 
@@ -216,6 +223,23 @@ def test_minus_one_is_a_class_of_two_and_is_never_dropped_without_a_word(graph):
         warnings.simplefilter("error")
         words = np.array([None if each == -1 else str(each) for each in three], dtype=object)
         assert NodeClassifier(**NODES).fit(features, words, edges).classes_.tolist() == ["0", "1"]
+
+
+@pytest.mark.parametrize(
+    "with_gap",
+    [list, pd.Series, lambda y: pd.Series(y, dtype="Int64"), lambda y: [[label, label] for label in y]],
+    ids=["None", "NaN", "NA", "targets"],
+)
+def test_minus_one_beside_a_gap_is_no_label(graph, with_gap):
+    features, _, edges = graph
+    labels = [None, *[-1, 0, 1] * 9, 0, 1]
+    y = with_gap(labels)
+    with pytest.warns(UserWarning, match="9 nodes have the label -1, read as no label"):
+        model = NodeClassifier(**NODES).fit(features, y, edges)
+    assert np.unique(model.classes_).tolist() == [0, 1]
+    has_label = np.isin(labels, [0, 1])
+    is_right = model.predict(features, edges).reshape(30, -1) == np.array(labels)[:, None]
+    assert model.score(features, y, edges) == np.mean(is_right.all(axis=1)[has_label])
 
 
 def test_a_score_of_graphs_looks_at_what_the_model_looks_at():

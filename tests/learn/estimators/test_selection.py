@@ -1,6 +1,7 @@
 """scikit-learn's cross-validation over rows of every kind, and over the nodes of one graph."""
 
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -106,12 +107,12 @@ def test_no_label_of_a_test_node_reaches_the_training(graph, monkeypatch):
 
 
 def test_folds_of_the_nodes_with_a_target():
-    y = np.array([0, 1, 2] * 6 + [-1] * 4)
+    y = np.array([0, 1, 2] * 6 + [None] * 4)
     folds = list(NodeKFold(3, random_state=7).split(y, y))
     assert sorted(np.concatenate([test for _, test in folds]).tolist()) == list(range(18)), "each labelled node once"
     for train, test in folds:
         assert not np.intersect1d(train, test).size and max(train.max(), test.max()) < 18
-        assert np.bincount(y[test]).tolist() == [2, 2, 2], "stratified"
+        assert np.bincount(y[test].astype(int)).tolist() == [2, 2, 2], "stratified"
     again = list(NodeKFold(3, random_state=7).split(y, y))
     assert all((a[1] == b[1]).all() for a, b in zip(folds, again))
     numbers = np.array([[1.0, np.nan], [np.nan, np.nan], [3.0, 1.0], [2.0, 0.0]])
@@ -128,6 +129,64 @@ def test_folds_of_the_nodes_with_a_target():
         list(NodeKFold(3).split([1, 2, None], [1, 2, None]))
     with pytest.raises(DataError, match="y has 3 rows, but there are 2 nodes"):
         list(NodeKFold(2).split([1, 2], [1, 2, None]))
+
+
+STRATA = [0, 1, 2] * 6
+FRACTIONS = [number + 0.5 for number in range(18)]
+
+
+@pytest.mark.parametrize("gap", [None, np.nan])
+@pytest.mark.parametrize(
+    "labels",
+    [STRATA, [float(label) for label in STRATA], [label > 0 for label in STRATA], list(map(str, STRATA))],
+    ids=["whole", "float", "bool", "text"],
+)
+@pytest.mark.parametrize("holds", [list, pd.Series, lambda y: np.array(y, dtype=object), pd.DataFrame])
+def test_labels_are_stratified_however_they_are_held(labels, gap, holds):
+    y = [*labels, *[gap] * 4]
+    for _, test in NodeKFold(3).split(y, holds(y)):
+        counts = pd.Series([y[row] for row in test]).value_counts()
+        assert dict(counts) == {label: labels.count(label) // 3 for label in set(labels)}
+
+
+@pytest.mark.parametrize(
+    "y",
+    [
+        FRACTIONS,
+        np.array(FRACTIONS),
+        pd.Series(FRACTIONS, dtype=object),
+        range(18),
+        np.arange(18) - 1,
+        np.array([-1.0, 0.0, 1.0] * 6),
+        [-1.0, 0.0, 1.0] * 6,
+        np.array([[-1, -1], [0, 1], [1, 2]] * 6),
+        [Decimal(number) for number in range(18)],
+    ],
+    ids=["list", "array", "object", "counts", "counts from -1", "-1.0", "list of -1.0", "targets", "decimals"],
+)
+def test_each_number_of_a_regressor_is_in_one_fold(y):
+    tests = [test for _, test in NodeKFold(3).split(range(18), y)]
+    assert sorted(np.concatenate(tests).tolist()) == list(range(18))
+    with_gap = [*np.asarray(y, dtype=object).tolist(), [None] * 2 if np.ndim(y) == 2 else None]
+    tests = [test for _, test in NodeKFold(3).split(range(19), with_gap)]
+    assert sorted(np.concatenate(tests).tolist()) == list(range(18))
+
+
+@pytest.mark.parametrize("gap", [[], [None]])
+def test_a_warning_counts_the_nodes_whose_label_is_minus_one(gap):
+    y = [*[-1, 0, 1] * 6, *gap]
+    with pytest.warns(
+        UserWarning, match=r"6 nodes have the label -1.*are in no fold; where -1 is a number, give -1\.0"
+    ):
+        tests = [test for _, test in NodeKFold(3).split(range(len(y)), y)]
+    assert sorted(np.concatenate(tests).tolist()) == [row for row, label in enumerate(y) if label in (0, 1)]
+
+
+def test_a_regressor_is_validated_on_whole_numbers(graph):
+    scores = cross_val_score(
+        NodeRegressor(model="gcn", **FEW), GraphNodes(graph), np.arange(40), cv=NodeKFold(3), error_score="raise"
+    )
+    assert np.isfinite(scores).all()
 
 
 def test_cross_validation_of_rows():

@@ -12,7 +12,15 @@ from edgewise.graph import Graph
 from edgewise.graph.forms import library_of
 from edgewise.learn.estimators.graph_input import GraphNodes, holds_tables
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features
-from edgewise.learn.estimators.labels import has_label, is_known, label_columns, plain_array, r2, share_right
+from edgewise.learn.estimators.labels import (
+    has_label,
+    is_known,
+    is_known_to,
+    label_columns,
+    plain_array,
+    r2,
+    share_right,
+)
 from edgewise.learn.estimators.names import in_row_order
 from edgewise.learn.estimators.numbers import as_numbers, mask_of
 from edgewise.learn.estimators.parameters import naming_parameters
@@ -175,11 +183,8 @@ def score_classes(
         nodes: (row, bool): the rows that count; all where None.
         sample_weight: (row).
     """
-    columns, has_labels = label_columns(truth_of(estimator, adapter, X, y)), []
-    for labels, classes in zip(columns, classes_of(estimator)):
-        has_labels.append(has_label(labels))
-        if np.issubdtype(labels.dtype, np.integer) and -1 not in classes.tolist():
-            has_labels[-1] &= labels != -1
+    columns = label_columns(truth_of(estimator, adapter, X, y))
+    has_labels = [is_known_to(classes, labels) for labels, classes in zip(columns, classes_of(estimator))]
 
     names = adapter.row_names(X)
     mask, sample_weight = _mask_of(in_row_order(nodes, names), len(columns[0])), in_row_order(sample_weight, names)

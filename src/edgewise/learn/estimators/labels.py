@@ -79,8 +79,9 @@ def labels_of(y: object) -> np.ndarray:
         array = array.ravel()
     if array.ndim != 1:
         raise DataError(f"fit: y has {plural(array.ndim, 'axis', 'axes')}; expected (row) class labels.")
-    labels = array[has_label(array)].tolist()
-    if other := [label for label in labels if not isinstance(label, str | Integral | Real)][:1]:
+    labels = array[has_label(array)]
+    labels = list(labels) if array.dtype.kind in "mM" else labels.tolist()  # nanoseconds become whole numbers in a list
+    if other := [label for label in labels if not _is_label(label)][:1]:
         raise DataError(
             f"fit: y holds {other[0]!r:.60} ({type(other[0]).__name__}); expected texts, numbers or truth values as "
             "class labels: a folder holds these."
@@ -89,11 +90,20 @@ def labels_of(y: object) -> np.ndarray:
         return array
     first: dict[str, object] = {}
     for label in labels:
-        first.setdefault("text" if isinstance(label, str) else "other" if isinstance(label, bool) else "number", label)
+        is_truth_value = isinstance(label, bool | np.bool_)
+        first.setdefault("text" if isinstance(label, str) else "other" if is_truth_value else "number", label)
     if len(first) > 1:
         shown = " and ".join(f"{label!r} ({type(label).__name__})" for label in first.values())
         raise DataError(f"fit: y holds labels of several types, {shown}; make them all text, or all numbers.")
-    return array if "text" in first or not has_label(array).all() else np.array(array.tolist())
+    if "text" in first or not has_label(array).all():
+        return array
+    typed = np.array(array.tolist())  # floating-point numbers, which may round, where 64 bits do not hold all
+    return typed if typed.tolist() == array.tolist() else array
+
+
+def _is_label(label: object) -> bool:
+    """Whether a folder can hold it as a class; a duration of numpy is a whole number to Python."""
+    return isinstance(label, str | Integral | Real | np.bool_) and not isinstance(label, np.timedelta64)
 
 
 def has_label(labels: np.ndarray) -> np.ndarray:
@@ -111,17 +121,20 @@ def is_absent(label: object) -> bool:
 def is_known(labels: np.ndarray) -> np.ndarray:
     """(node): where there is a label; −1 among whole numbers is none where there are two or more others."""
     is_labeled = has_label(labels)
-    if np.issubdtype(labels.dtype, np.integer) and len(np.unique(labels[labels != -1])) >= 2:
-        is_labeled &= labels != -1
+    # Without the gaps, which make objects or floating-point numbers of whole ones.
+    values = np.array(labels[is_labeled].tolist())
+    is_whole = values.dtype.kind in "iu" or (values.dtype.kind == "f" and not (values % 1).any())
+    if is_whole and len(np.unique(values[values != -1])) >= 2:
+        is_labeled[is_labeled] = values != -1
     return is_labeled
 
 
-def has_target(y: object) -> np.ndarray:
-    """(node): where there is a label, or at least one number."""
-    y = unwrapped(y)
-    if getattr(y, "ndim", 1) == 2 and np.issubdtype(getattr(y, "dtype", object), np.floating):
-        return np.array(~np.isnan(np.asarray(y)).all(axis=1))
-    return np.any([is_known(labels) for labels in label_columns(y)], axis=0)
+def is_known_to(classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """(node): where there is a label for a model of these classes; −1 is none unless it is one of them."""
+    is_labeled = has_label(labels)
+    if -1 not in classes.tolist():
+        is_labeled[is_labeled] = labels[is_labeled] != -1
+    return is_labeled
 
 
 def accuracy(
@@ -193,11 +206,10 @@ def all_right(columns: Sequence[np.ndarray], is_labeled: Sequence[np.ndarray], p
         predicted: (row, target), or (row) of one target.
     """
     by_target = predicted.T if predicted.ndim == 2 else [predicted]
-    right = [
-        (labels == predictions) | ~is_there
-        for labels, is_there, predictions in zip(columns, is_labeled, by_target, strict=True)
-    ]
-    return np.all(right, axis=0)
+    is_right = np.ones(len(predicted), dtype=bool)
+    for labels, is_there, predictions in zip(columns, is_labeled, by_target, strict=True):
+        is_right[is_there] &= labels[is_there] == predictions[is_there]  # NA of pandas does not compare
+    return is_right
 
 
 def r2(y: object, predicted: np.ndarray, status: Sequence[str], sample_weight: ArrayLike | None = None) -> float:
