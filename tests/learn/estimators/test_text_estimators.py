@@ -69,6 +69,28 @@ def test_what_it_is_kept_as(classifier, tmp_path):
         TextClassifier.load(tmp_path / "run")
 
 
+@pytest.mark.parametrize(
+    "labels",
+    [
+        (2**53, 2**53 + 1),
+        (5, 2**63 - 1),
+        (2**63, 2**63 + 1),
+        (2**70, 2**70 + 1),
+        (1.0, 2.0),
+        (np.bool_(False), np.bool_(True)),
+    ],
+    ids=["beyond 53 bits", "64 bits", "beyond 63 bits", "beyond 64 bits", "float", "truth values of numpy"],
+)
+def test_classes_are_the_same_after_loading(labels, tmp_path):
+    y = [*labels] * (len(TEXTS) // 2)
+    model = TextClassifier(model="gru", model_dim=4, epochs=1, companions=["none"]).fit(TEXTS, y)
+    model.save(tmp_path / "run")
+    loaded = TextClassifier.load(tmp_path / "run")
+    assert loaded.classes_.dtype == model.classes_.dtype
+    assert loaded.classes_.tolist() == model.classes_.tolist() == sorted(labels)
+    assert loaded.score(TEXTS, y) == model.score(TEXTS, y)
+
+
 def test_numbers_and_their_intervals():
     regressor = TextRegressor(**SMALL | {"learning_rate": 0.01, "epochs": 20}, model="gru", validation_size=0.25).fit(
         TEXTS, STARS

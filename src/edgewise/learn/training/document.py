@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 Content = TypeVar("Content")
 MAX_INTEGER = 2**53
-"""Whole numbers beyond it are none that a run writes."""
+"""Whole numbers beyond it are none that a run writes, but as names of classes."""
 MAX_LAYERS = 4096
 """Layers, and members of an ensemble: a loop over more would not end."""
 TRANSIENT = {"saved": False}
@@ -141,6 +141,8 @@ def read_value(kind: object, value: object, field_path: str) -> Any:
 def _one_of(kinds: tuple[object, ...], value: object, field_path: str) -> object:
     if value is None and types.NoneType in kinds:
         return None
+    if type(value) is int and int in kinds:  # a class is called by any whole number, of which float would round some
+        return value
     others = [choice for choice in kinds if choice is not types.NoneType]
     for choice in others[:-1]:
         try:
