@@ -90,13 +90,16 @@ def tagger(kind="words", *, encoder="transformer", tags=TAGS, usual="O", context
     return Fitted(format=settings_of("tagging").format, encoder=encoded, output=output, members=[model])
 
 
-def text_model(*, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64):
+def text_model(
+    *, task="classification", columns=1, members=1, encoder="transformer", readout="attention", context=64, **sizes
+):
     """An ensemble over texts of `WORDS`."""
     rows = [[" ".join(WORDS)] * columns, [" ".join(WORDS[:4])] * columns, [" ".join(WORDS[4:])] * columns]
     targets = [0.5, 1.5, 4.0] if task == "regression" else ["bad", "good", "bad" if task == "classification" else "so"]
     texts = np.array(rows, dtype=object)
     table = texts_from_arrays(texts if columns > 1 else texts[:, 0], targets, task_type=task)
-    settings = TransformerSettings(2, 2, model_dim=16, hidden_dim=16, context=context, num_segments=max(columns, 1))
+    sizes = {"num_layers": 2, "num_heads": 2, "model_dim": 16, "hidden_dim": 16} | sizes
+    settings = TransformerSettings(**sizes, context=context, num_segments=max(columns, 1))
     tokenizer = Tokenizer.fit([" ".join(WORDS)], "words")
     reader = TextSettings(encoder=encoder, readout=readout)
     output = targets_of(table.rows, np.arange(3), table.rows.columns)

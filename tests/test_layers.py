@@ -252,10 +252,33 @@ def test_the_trace_holds_the_weights_that_made_the_output(kind):
     table = weights.to_dense()
     value = layer.value(x).unflatten(-1, (-1, 2 if kind == "grouped" else 4)).transpose(1, 2)
     if kind == "grouped":
-        heads = (table @ value.unsqueeze(2)).flatten(1, 2)
-    else:
-        heads = table @ value
+        value = value.repeat_interleave(3, 1)
+    heads = table @ value
     torch.testing.assert_close(layer.output(heads.transpose(1, 2).flatten(-2)), out)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("top", [None, 2])
+@pytest.mark.parametrize(
+    "neighborhood", [Full(), PAIRS, Edges(*torch.zeros(2, 0, dtype=torch.int64), 5, 5)], ids=["all", "edges", "none"]
+)
+@pytest.mark.parametrize("num_key_heads", [1, 2])
+def test_heads_that_share_keys_are_recorded_like_others(num_key_heads, neighborhood, top):
+    """They were recorded with two axes, of which rollout took the first one for a batch."""
+    shared = ready(MultiHeadAttention(12, 4, num_key_heads=num_key_heads))
+    plain = ready(MultiHeadAttention(12, 4))
+    plain.load_state_dict(shared.state_dict() | {
+        f"{name}.{part}": getattr(getattr(shared, name), part)
+        .unflatten(0, (num_key_heads, 3)).repeat_interleave(4 // num_key_heads, 0).flatten(0, 1)
+        for name in ("key", "value") for part in ("weight", "bias")
+    })  # fmt: skip
+    for x in (nodes(), nodes(2)):
+        found, expected = Trace(top), Trace(top)
+        outputs = [layer(x, neighborhood=neighborhood, trace=t) for layer, t in ((shared, found), (plain, expected))]
+        torch.testing.assert_close(*outputs)
+        (ours,), (theirs,) = found.weights, expected.weights
+        for name in ("senders", "receivers", "values"):
+            torch.testing.assert_close(getattr(ours, name), getattr(theirs, name))
 
 
 def test_the_trace_keeps_the_order_of_layers_and_its_own_limits():

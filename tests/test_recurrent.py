@@ -74,7 +74,7 @@ def test_every_cell_with_every_look_by_hand(cell, look, input_feeding):
     for member in range(2):
         expected, weights = by_hand(layer, nodes[member], source[member])
         torch.testing.assert_close(found[member], expected)
-        recorded = torch.cat([each.to_dense()[member] for each in trace.weights])
+        recorded = torch.cat([each.to_dense()[member, 0] for each in trace.weights])
         torch.testing.assert_close(recorded, weights)
 
 
@@ -87,7 +87,7 @@ def test_local_attention_by_hand(local, look, input_feeding):
     trace = Trace()
     expected, weights = by_hand(layer, nodes[0], source[0])
     torch.testing.assert_close(layer(nodes, source, trace=trace)[0], expected)
-    torch.testing.assert_close(torch.cat([each.to_dense()[0] for each in trace.weights]), weights)
+    torch.testing.assert_close(torch.cat([each.to_dense()[0, 0] for each in trace.weights]), weights)
     layer(nodes, source).sum().backward()
     assert all(parameter.grad is not None and parameter.grad.abs().sum() > 0 for parameter in layer.parameters())
 

@@ -211,7 +211,7 @@ def test_the_trace_holds_the_weights_of_the_messages():
     layer, trace = ready(EquivariantLayer(4, edge_dim=2, normalize=Softmax())), Trace()
     run(layer, *inputs(layer, GRAPH), GRAPH, trace)
     rows = trace.weights[0].to_dense().sum(-1)
-    torch.testing.assert_close(rows, torch.tensor([1.0, 1, 1, 0, 1, 0], dtype=torch.float64))
+    torch.testing.assert_close(rows, torch.tensor([[1.0, 1, 1, 0, 1, 0]], dtype=torch.float64))
     run(ready(EquivariantLayer(4, edge_dim=2)), *inputs(layer, GRAPH), GRAPH, trace)
     assert len(trace.weights) == 1
 

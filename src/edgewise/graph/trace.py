@@ -39,7 +39,7 @@ class Trace:
     queries: Int64[Tensor, " chosen"] | Bool[Tensor, " chosen"] | list[int] | None = None
     """Record only these queries: their positions, or a mask `(query)`."""
     weights: list[Weights] = field(default_factory=list)
-    """The recorded weights, in the order in which the layers ran."""
+    """The recorded weights, in the order in which the layers ran, each `(*batch, head, pair)`."""
 
     def __post_init__(self) -> None:
         if self.top is not None:

@@ -239,7 +239,7 @@ class MultiHeadAttention(nn.Module):
         heads = attend_and_record(
             trace, queries, keys, values, neighborhood, score=self.score(), normalize=self.normalize(), bias=bias,
             edge_key=edge_key, edge_value=edge_value, edge_rows=edge_rows,
-            dropout=self.dropout if self.training else 0.0,
+            dropout=self.dropout if self.training else 0.0, num_head_axes=len(self.head_shape),
         )  # fmt: skip
         return self._combined(heads if len(self.head_shape) == 1 else heads.flatten(-4, -3))
 

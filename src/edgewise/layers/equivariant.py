@@ -150,5 +150,5 @@ class EquivariantLayer(nn.Module):
         queries, bias = message.new_zeros(edges.num_receivers, 1), self.score(message).squeeze(-1)
         return attend_and_record(
             trace, queries, zeros[:, :1], zeros, edges, score=Constant(0.0), normalize=self.normalize(), bias=bias,
-            edge_value=message, backend=self.backend,
+            edge_value=message, backend=self.backend, num_head_axes=0,
         )  # fmt: skip

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
-from edgewise.graph import Trace
+from edgewise.graph import Trace, Weights
 from edgewise.neighborhood import GivenNeighborhood, Mask, Neighborhood, neighborhood_of
 from edgewise.neighborhood.checks import joint_batch
 from edgewise.neighborhood.pairs import Joined
@@ -124,11 +124,39 @@ def for_nodes(owner: str, edges: GivenNeighborhood, source: Any, target: Any) ->
     return over_heads(owner, neighborhood, [torch.Size(nodes.shape[:-2]) for nodes in (source, target)], ())
 
 
-def record(trace: Trace | None, query: Tensor, key: Tensor, neighborhood: GivenNeighborhood, **parts: Any) -> None:
-    """Record the weights of an attention where there is a trace; `parts` are those of `attention_weights`."""
+def record(
+    trace: Trace | None,
+    query: Tensor,
+    key: Tensor,
+    neighborhood: GivenNeighborhood,
+    *,
+    num_head_axes: int = 1,
+    **parts: Any,
+) -> None:
+    """Record the weights of an attention where there is a trace; `parts` are those of `attention_weights`.
+
+    Args:
+        trace: where they are recorded, with one axis of heads.
+        query, key, neighborhood: as in `attention_weights`.
+        num_head_axes: the axes of heads of queries and keys; two where some share their keys, none without heads.
+        parts: further arguments of `attention_weights`.
+    """
     if trace is not None:
         weights = attention_weights(query, key, neighborhood, top=trace.top, queries=trace.queries, **parts)
-        trace.record(weights)
+        trace.record(with_one_head_axis(weights, num_head_axes))
+
+
+def with_one_head_axis(weights: Weights, num_head_axes: int) -> Weights:
+    """Weights `(*batch, *head, pair)` as `(*batch, head, pair)`, which is what those who read a trace expect."""
+    if num_head_axes == 1:
+        return weights
+
+    def joined(x: Tensor) -> Tensor:
+        num_heads = math.prod(x.shape[-1 - num_head_axes : -1])
+        return x.reshape(*x.shape[: -1 - num_head_axes], num_heads, x.shape[-1])
+
+    senders = weights.senders if weights.senders.dim() == 1 else joined(weights.senders)  # (pair): one list for all
+    return replace(weights, senders=senders, values=joined(weights.values))
 
 
 def attend_and_record(
@@ -141,8 +169,9 @@ def attend_and_record(
     edge_value: Tensor | None = None,
     dropout: float = 0.0,
     backend: str = "auto",
+    num_head_axes: int = 1,
     **parts: Any,
 ) -> Tensor:
-    """`attend`, and its weights into the trace where there is one."""
-    record(trace, query, key, neighborhood, **parts)
+    """`attend`, and its weights into the trace where there is one; `num_head_axes` as in `record`."""
+    record(trace, query, key, neighborhood, num_head_axes=num_head_axes, **parts)
     return attend(query, key, value, neighborhood, edge_value=edge_value, dropout=dropout, backend=backend, **parts)

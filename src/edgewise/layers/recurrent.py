@@ -18,6 +18,7 @@ from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
 from edgewise.errors import SettingError
 from edgewise.graph import Trace
 from edgewise.layers.given import require_lengths, require_nodes, weight_of
+from edgewise.layers.heads import with_one_head_axis
 from edgewise.layers.linear import Linear, is_plain
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
 from edgewise.score import Additive, Constant, Dot, Score
@@ -327,7 +328,7 @@ class RecurrentDecoder(nn.Module):
             if nearness is not None:
                 near = nearness[..., weights.receivers, weights.senders]
                 weights = replace(weights, values=weights.values * near)
-            trace.record(weights)
+            trace.record(with_one_head_axis(weights, 0))
 
         return attend(query, source.keys, values, neighborhood, score=score)
 

@@ -37,8 +37,9 @@ def test_units_are_the_tokens_where_they_stand():
     assert found.to_json()["units"][3] == {"name": "great", "source": "text", "start": 13, "stop": 18}
 
 
-def test_weights_are_those_of_the_prediction():
-    trained = text_model()
+@pytest.mark.parametrize("num_key_heads", [None, 1])
+def test_weights_are_those_of_the_prediction(num_key_heads):
+    trained = text_model(num_key_heads=num_key_heads)
     found = explain_text(trained, TEXT)
     trace = Trace()
     with torch.no_grad():
