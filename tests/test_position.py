@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from edgewise import Causal, Full, SettingError, ShapeError, Window
+from edgewise import Causal, Edges, Full, SettingError, ShapeError, Window
 from edgewise.layers import (
     ALiBi,
     Cache,
@@ -210,6 +210,40 @@ def test_a_cache_without_a_position_takes_more_queries_than_keys(is_source):
     cache = Cache()
     layer_cache = cache.of_source(0) if is_source else cache.of_layer(0)
     torch.testing.assert_close(attention(x, source, cache=layer_cache), attention(x, source))
+
+
+def batched(count):
+    """Positions that are those of every member, and of each its own."""
+    return torch.arange(count) + 2, torch.stack([torch.arange(count), torch.arange(count) * 2])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("num_key_heads", [4, 2])
+@pytest.mark.parametrize("kind", PAIRS)
+def test_a_fixed_cache_serves_every_call_alike(kind, num_key_heads):
+    """From the second call on queries were not turned, and biases and vectors of pairs were left out."""
+    attention, source = layer(kind, num_key_heads=num_key_heads), nodes(2, number=7)
+    for places, key_places in zip(batched(3), batched(7)):
+        cache = Cache().of_source(0)
+        for seed in (2, 3):  # positions of keys are those of the first call
+            x, options = nodes(2, number=3, seed=seed), {"positions": places}
+            expected = attention(x, source, **options, key_positions=key_places)
+            options |= {"key_positions": key_places} if seed == 2 else {}
+            torch.testing.assert_close(attention(x, source, **options, cache=cache), expected)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("kind", [None, "alibi", "shaw"])
+def test_a_fixed_cache_leaves_features_of_edges_in(kind):
+    position = None if kind is None else PAIRS[kind]()
+    attention = MultiHeadAttention(DIM, HEADS, edge_dim=3, position=position).double()
+    x, source, cache = nodes(number=3), nodes(number=4, seed=2), Cache().of_source(0)
+    edges = Edges(torch.tensor([0, 1, 3, 3]), torch.tensor([0, 0, 1, 2]), 4, 3)
+    for seed in (4, 5):
+        features = torch.randn(4, 3, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+        expected = attention(x, source, neighborhood=edges, edge_features=features)
+        found = attention(x, source, neighborhood=edges, edge_features=features, cache=cache)
+        torch.testing.assert_close(found, expected)
 
 
 def test_each_member_of_a_batch_may_have_positions_of_its_own():

@@ -152,7 +152,7 @@ class MultiHeadAttention(nn.Module):
             key_positions: of the keys; those of the queries in self-attention, else 0, 1, 2, ... by default.
             cache: keys and values of earlier calls, which come before those of this one and are stored together
                 with them; the neighborhood is then that of the queries among all keys so far. A fixed one stores those
-                of the first call only, which later calls then do not compute again.
+                of the first call only, and their positions, which later calls then do not compute again.
             trace: where the weights are recorded.
 
         Raises:
@@ -190,17 +190,17 @@ class MultiHeadAttention(nn.Module):
                 require_positions("MultiHeadAttention", name, node_positions, num_nodes, batch_shapes)
 
         neighborhood = over_heads("MultiHeadAttention", neighborhood, batch_shapes, self.head_shape)
-        if cache is not None and cache.is_full and cache.keys is not None and cache.values is not None:
-            if num_keys != cache.length:
+        stored = None if cache is None else cache.stored_source
+        if stored is None:
+            queries, keys, values = self._projected(query, key, value)
+        else:
+            queries, (keys, values, key_positions) = _split(self.query(query), self.head_shape), stored
+            if num_keys != keys.shape[-2]:
                 raise ShapeError(
-                    f"MultiHeadAttention: the fixed cache stores {plural(cache.length, 'key')}, but key has {num_keys}"
-                    "; take a new cache for another source."
+                    f"MultiHeadAttention: the fixed cache stores {plural(keys.shape[-2], 'key')}, but key has "
+                    f"{num_keys}; take a new cache for another source."
                 )
-            queries = _split(self.query(query), self.head_shape)
-            no_parts = (None, None, None)
-            return self._attended(queries, cache.keys, cache.values, neighborhood, no_parts, trace)
 
-        queries, keys, values = self._projected(query, key, value)
         parts: Any = self._edge_parts(edge_features)
         if edge_rows is not None and self.position is not None:  # which has a part for each edge
             parts = tuple(x if x is None else edge_rows.spread(x, axis) for x, axis in zip(parts, (-2, -2, -1)))
@@ -210,11 +210,11 @@ class MultiHeadAttention(nn.Module):
                 key_positions = default_key_positions(num_queries, num_keys, start, positions, like=queries)
             if self.position is not None and positions is None:
                 positions = default_positions(num_queries, key_positions)
-            if key_positions.dim() > 1:  # a batch axis of positions is that of the keys with the same number
+            if stored is None and key_positions.dim() > 1:  # a batch axis is that of the keys with the same number
                 key_positions = key_positions[(None,) * (key.dim() - 1 - key_positions.dim())]
         if self.position is not None and positions is not None and key_positions is not None:
             queries = self.position.turned(queries, self._over_heads(positions))
-            keys = self.position.turned(keys, self._over_heads(key_positions))
+            keys = self.position.turned(keys, self._over_heads(key_positions)) if stored is None else keys
         with nullcontext() if cache is None else cache.unchanged_by_errors():
             if cache is not None and key_positions is not None:
                 keys, values, key_positions = cache.append(keys, values, key_positions)

@@ -17,7 +17,7 @@ class LayerCache:
 
     Args:
         is_fixed: keep those of the first call and give them back in every later one, as cross-attention needs: the
-            source stays the same while the target grows.
+            source, and where its nodes stand, stays the same while the target grows.
     """
 
     def __init__(self, is_fixed: bool = False) -> None:
@@ -37,8 +37,8 @@ class LayerCache:
         Returns:
             Those of all nodes so far.
         """
-        if self.is_full and self.keys is not None and self.values is not None and self.positions is not None:
-            return self.keys, self.values, self.positions
+        if self.stored_source is not None:
+            return self.stored_source
         keys, values = keys.detach(), values.detach()
         if self.is_fixed:
             self.keys, self.values, self.positions, self.length = keys, values, positions, keys.shape[-2]
@@ -80,9 +80,11 @@ class LayerCache:
                 vars(self).update(before)
 
     @property
-    def is_full(self) -> bool:
-        """Whether later keys and values are ignored."""
-        return self.is_fixed and self.length > 0
+    def stored_source(self) -> tuple[Tensor, Tensor, Tensor] | None:
+        """The keys, values and positions of a fixed cache, which every later call gets; None before the first."""
+        if not self.is_fixed or self.keys is None or self.values is None or self.positions is None:
+            return None
+        return self.keys, self.values, self.positions
 
     def reorder(self, members: Int64[Tensor, " member"]) -> None:
         """Keep these members of the first batch axis, in this order, such as the best beams."""
