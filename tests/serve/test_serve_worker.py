@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 
 import pytest
 from stand_in import StandIn, molecule_row
@@ -9,7 +10,7 @@ from stand_in import StandIn, molecule_row
 from edgewise.errors import DataError
 from edgewise.serve.lanes import ThreadLane, predict_or_reason
 from edgewise.serve.limits import Limits
-from edgewise.serve.worker import BusyError, Worker
+from edgewise.serve.worker import BusyError, Durations, Worker
 
 
 def with_worker(explainer, work, **limits):
@@ -234,3 +235,82 @@ def test_while_the_first_lane_starts_again_another_does_its_work_first():
 
     asyncio.run(run())
     assert first.batches == []
+
+
+class KilledLane(ThreadLane):
+    """A lane in which a batch or job takes 60 ms and may be killed; the restart takes half of the time limit."""
+
+    def __init__(self):
+        self.num_kills = 0
+        self.is_killed = False
+
+    def start(self):
+        if self.is_killed:
+            time.sleep(0.2)
+        self.is_killed = False
+
+    def run(self, job, seconds):
+        time.sleep(min(seconds, 0.06))
+        if seconds < 0.06:
+            self.is_killed = True
+            self.num_kills += 1
+            raise TimeoutError
+        return ["predicted"] * len(job.keywords["rows"]) if hasattr(job, "keywords") else None
+
+
+@pytest.mark.parametrize("is_quick", [False, True])
+def test_under_overload_the_worker_answers_what_it_can_compute_and_refuses_the_others(is_quick):
+    """A request comes every 40 ms: two of three can be answered. None were: the oldest started with no time left, were
+    killed, and others grew as old meanwhile."""
+    lane, results = KilledLane(), []
+
+    async def ask(worker, number):
+        client = (f"10.0.0.{number}", number)
+        try:
+            await (worker.predict(rows_of("C"), client) if is_quick else worker.do(lambda model: None, client, 5))
+        except (BusyError, TimeoutError) as error:
+            results.append(type(error))
+        else:
+            results.append(None)
+
+    async def run():
+        worker = Worker([lane], Limits(seconds=0.4, batch_size=1, batch_wait=0))
+        worker.start()
+        requests = []
+        for number in range(75):
+            requests.append(asyncio.ensure_future(ask(worker, number)))
+            await asyncio.sleep(0.04)
+        await asyncio.gather(*requests)
+        await worker.stop()
+
+    asyncio.run(run())
+    assert results.count(None) > 35
+    assert results.count(BusyError) > 5
+    assert lane.num_kills <= 2
+
+
+def test_needed_time_is_the_mean_and_four_deviations():
+    durations, kind, other = Durations(30.0), (True, True, 5), (True, True, 9)
+    durations.add(kind, 1.0)
+    assert durations.needed(kind) == pytest.approx(1.5), "4/8 more than the mean, where there is no deviation"
+    durations.add(kind, 2.0)
+    assert durations.needed(kind) == pytest.approx(1.2 + 4 * 0.2)
+    assert durations.needed(other) == 0
+
+
+def test_a_killed_computation_counts_double_unless_it_had_the_whole_time():
+    durations, kind = Durations(30.0), (True, True, 5)
+    durations.add_killed(kind, 3.0)
+    assert durations.needed(kind) == pytest.approx(6 * 1.5)
+    durations.add_killed(kind, 29.9)
+    assert durations.needed(kind) == pytest.approx(6 * 1.5)
+
+
+def test_a_task_that_has_not_waited_starts_however_long_those_before_it_took():
+    explainer = StandIn(seconds=0.5)
+
+    async def work(worker):
+        return [await worker.predict(rows_of("C" * number)) for number in (1, 2, 3)]
+
+    results = with_worker(explainer, work, seconds=0.7)
+    assert [result[0].predictions[0].value for result in results] == [1, 2, 3]

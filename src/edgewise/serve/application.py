@@ -23,7 +23,7 @@ from typing import Any
 from edgewise.errors import EdgewiseError, MissingExtraError, UnsupportedError
 from edgewise.learn.process import ProcessDiedError
 from edgewise.serve.bounds import RequestBounds
-from edgewise.serve.lanes import CLIENT_ERRORS, Description, Lane, ServedModel, ThreadLane, explained
+from edgewise.serve.lanes import CLIENT_ERRORS, Description, Lane, ServedModel, ThreadLane, characters, explained
 from edgewise.serve.limits import Limits
 from edgewise.serve.manual import manual
 from edgewise.serve.messages import (
@@ -164,8 +164,9 @@ def _add_endpoints(app: FastAPI, explainer: ServedModel | Description, limits: L
     async def answer(query: Any, form: str, request: Request) -> Any:
         """An explanation in one of `FORMS`, made in the process of the model."""
         options = {name: getattr(query, name) for name in ("target", "label", "top")}
-        job = partial(explained, row=cells_of(query.row), options=options, form=form)
-        return await app.state.worker.do(job, client_of(request))
+        row = cells_of(query.row)
+        job = partial(explained, row=row, options=options, form=form)
+        return await app.state.worker.do(job, client_of(request), characters(row))
 
     @app.post("/explain", response_model=ExplainAnswer, responses=REFUSALS, summary="Explain a row")
     async def explain(query: requests.explain, request: Request) -> Response:

@@ -2,7 +2,9 @@
 
 Clients take turns by the time that was spent on them, so that one client cannot starve the others. Quick rows are
 predicted in batches; slow ones (long rows, explanations) are computed alone, and leave the first of several lanes free
-for the quick ones. Work of clients that have gone is not started, and is killed if possible.
+for the quick ones. Work of clients that have gone is not started, and is killed if possible. Nor is work started that
+would take longer than its client waits: it is refused, or under overload the oldest task, which has no time left, would
+start, be killed, and let the others grow as old meanwhile.
 """
 
 import asyncio
@@ -26,14 +28,25 @@ ROW_SECONDS = 0.001
 _MAX_ACCOUNTS = 10_000
 _START_SECONDS = 0.1
 """Seconds after which a starting lane counts as not ready."""
+_NEWEST_SHARE = 0.2
+"""The weight of the newest duration in a moving average."""
+_NUM_DEVIATIONS = 4
+"""Mean deviations beyond the mean that are allowed for, as TCP does for its timeouts."""
+_LEAST_DEVIATION = 1 / 8
+"""The least deviation, as a share of the mean."""
+_WHOLE_SHARE = 0.9
+"""The share of the time limit with which a task starts however long those before it took: waiting less is not
+possible."""
 LOG = logging.getLogger("edgewise.serve")
 
+Kind = tuple[bool, bool, int]
+"""Whether a task is a job, whether it is slow, and the size of what it reads: those alike take similar times."""
 Client = tuple[str | int, ...]
 """The address of a client, and the port of its connection."""
 
 
 class BusyError(RuntimeError):
-    """Too many rows are waiting."""
+    """Too many rows are waiting, or those before a request took so long that its time is too short."""
 
 
 @dataclass(eq=False)
@@ -52,6 +65,8 @@ class QueuedTask:
     """Rows to predict, possibly in a batch with those of others."""
     job: Job | None = None
     """A job other than a prediction, computed alone."""
+    num_characters: int = 0
+    """The characters that the job reads."""
     is_slow: bool = False
     """Whether it may take long."""
     is_alone: bool = False
@@ -63,6 +78,49 @@ class QueuedTask:
     def size(self) -> int:
         """The number of rows that it counts for."""
         return 1 if self.rows is None else len(self.rows)
+
+    @property
+    def kind(self) -> Kind:
+        """Its kind; lengths are alike up to a factor of two."""
+        num_characters = self.num_characters + sum(map(characters, self.rows or ()))
+        return self.job is not None, self.is_slow, num_characters.bit_length() if self.is_slow else 0
+
+
+class Durations:
+    """How long computations of each kind take, by moving averages.
+
+    Args:
+        limit: The longest time from a request to its answer, in seconds.
+
+    Example:
+        >>> durations, kind = Durations(30.0), (True, True, 0)
+        >>> durations.needed(kind)
+        0.0
+        >>> durations.add(kind, 2.0)
+        >>> durations.needed(kind)
+        3.0
+    """
+
+    def __init__(self, limit: float):
+        self._limit = limit
+        self._means: dict[Kind, tuple[float, float]] = {}
+
+    def add(self, kind: Kind, seconds: float) -> None:
+        """Counts a computation that ended by itself."""
+        mean, deviation = self._means.get(kind, (seconds, 0.0))
+        error = seconds - mean
+        self._means[kind] = mean + _NEWEST_SHARE * error, deviation + _NEWEST_SHARE * (abs(error) - deviation)
+
+    def add_killed(self, kind: Kind, seconds: float) -> None:
+        """Counts a computation that was killed after its time: it may have needed twice as long."""
+        # One that had the whole time tells nothing about those that can be answered.
+        if seconds < _WHOLE_SHARE * self._limit:
+            self.add(kind, min(2 * seconds, self._limit))
+
+    def needed(self, kind: Kind) -> float:
+        """The seconds within which nearly all of a kind end; 0 before the first."""
+        mean, deviation = self._means.get(kind, (0.0, 0.0))
+        return mean + _NUM_DEVIATIONS * max(deviation, _LEAST_DEVIATION * mean)
 
 
 class Worker:
@@ -85,6 +143,7 @@ class Worker:
         self._loops: list[asyncio.Task[None]] = []
         self._spent: dict[Client, float] = {}
         self._clocks: dict[Client, float] = {}
+        self._durations = Durations(limits.seconds)
 
     def start(self) -> None:
         """Starts the work; call it within a running event loop."""
@@ -107,7 +166,7 @@ class Worker:
         """The predictions of each row, or its error.
 
         Raises:
-            BusyError: Too many rows are waiting.
+            BusyError: Too many rows are waiting, or the time that is left when its turn comes is too short.
             TimeoutError: The time limit is over.
         """
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
@@ -130,15 +189,17 @@ class Worker:
             outcomes_by_row[row] = outcome
         return [outcomes_by_row[row] for row in range(len(rows))]
 
-    async def do(self, job: Job, client: Client = ()) -> Any:
-        """The result of `job`, computed in the process of the model when its turn comes.
+    async def do(self, job: Job, client: Client = (), num_characters: int = 0) -> Any:
+        """The result of `job`, which reads that many characters, computed in the process of the model when its turn
+        comes.
 
         Raises:
-            BusyError: Too many rows are waiting.
+            BusyError: Too many rows are waiting, or the time that is left when its turn comes is too short.
             TimeoutError: The time limit is over.
         """
         deadline = asyncio.get_running_loop().time() + self.limits.seconds
-        return (await self._answers([self._task(client, deadline, job=job, is_slow=True)]))[0]
+        task = self._task(client, deadline, job=job, is_slow=True, num_characters=num_characters)
+        return (await self._answers([task]))[0]
 
     def _task(self, client: Client, deadline: float, **details: Any) -> QueuedTask:
         self._num_tasks += 1
@@ -211,7 +272,8 @@ class Worker:
 
     def _next_batch(self, takes_slow: bool) -> list[QueuedTask]:
         """The next task, and with it as many others as fit into its batch."""
-        # Clients that have given up need no answer.
+        self._refuse_late_tasks()
+        # Clients that have given up or were refused need no answer.
         self._tasks = [task for task in self._tasks if not task.answer.done()]
         # While the first lane is not ready, the others do its work before their own.
         is_urgent = takes_slow and not self._is_ready[0]
@@ -234,6 +296,15 @@ class Worker:
             self._charge(task, ROW_SECONDS * task.size)
 
         return batch
+
+    def _refuse_late_tasks(self) -> None:
+        """Refuses the tasks that would be killed at their deadline before they end."""
+        now, whole = asyncio.get_running_loop().time(), _WHOLE_SHARE * self.limits.seconds
+        for task in self._tasks:
+            # A batch gets half of the time.
+            needed = self._durations.needed(task.kind) * (2 if _is_batchable(task) else 1)
+            if not task.answer.done() and task.deadline - now < min(needed, whole):
+                task.answer.set_exception(BusyError())
 
     def _priority(self, task: QueuedTask) -> tuple[float, ...]:
         """Tasks are sorted by the time spent on their address, then on their connection, then by arrival."""
@@ -259,11 +330,10 @@ class Worker:
         job = tasks[0].job or partial(predict_or_reason if tasks[0].is_slow else predict_quickly, rows=rows)
         self.num_batches += 1
         start = loop.time()
-        remaining = min(task.deadline for task in tasks) - start
+        kind, remaining = tasks[0].kind, min(task.deadline for task in tasks) - start
         # A slow batch is abandoned while there is still time to try its tasks alone.
-        computation = loop.run_in_executor(
-            self._threads, lane.run, job, max(remaining if len(tasks) == 1 else remaining / 2, 0.01)
-        )
+        available = max(remaining if len(tasks) == 1 else remaining / 2, 0.01)
+        computation = loop.run_in_executor(self._threads, lane.run, job, available)
 
         clients_gone = asyncio.ensure_future(asyncio.wait([task.answer for task in tasks]))
         try:
@@ -279,9 +349,14 @@ class Worker:
         finally:
             clients_gone.cancel()
 
+        seconds, error = loop.time() - start, computation.exception()
         for task in tasks:
-            self._charge(task, (loop.time() - start) * task.size / max(sum(other.size for other in tasks), 1))
-        error = computation.exception()
+            self._charge(task, seconds * task.size / max(sum(other.size for other in tasks), 1))
+        if error is None:
+            self._durations.add(kind, seconds)
+        elif isinstance(error, TimeoutError) or seconds >= available:
+            self._durations.add_killed(kind, seconds)
+
         if error is None:
             _settle(tasks, computation.result())
         elif len(tasks) > 1:
