@@ -84,6 +84,22 @@ def test_a_point_beside_a_decimal_comma_is_ambiguous(tmp_path, cells):
     assert "has a point, but --decimal is ','; write all numbers with a comma and without thousands" in message
 
 
+@pytest.mark.parametrize("other", ["01.02.2020", "1.2.3", "10.0.0.1"])
+def test_dates_and_versions_are_no_numbers_with_a_point(tmp_path, other):
+    path = written(tmp_path, f"y;other\n1,5;{other}\n2;{other}\n")
+    assert read_cells(path, FORM).frame.to_dict("list") == {"y": ["1.5", "2"], "other": [other, other]}
+
+
+def test_numbers_of_a_sheet_have_no_decimal_separator(tmp_path):
+    """They were refused under a decimal comma for the point that they are written with; texts obey the comma."""
+    path = workbook(tmp_path, [("y", "n"), (0.5, 1.25), ("1,5", "a"), (2, True)])
+    cells = read_cells(path, FORM)
+    assert cells.frame.to_dict("list") == {"y": ["0.5", "1.5", "2"], "n": ["1.25", "a", "True"]}
+    assert cells.as_written["y"].tolist() == ["0.5", "1,5", "2"]
+    path = workbook(tmp_path, [("y",), (0.5,), ("1.5",)])
+    assert "data.xlsx, line 3, column 'y': '1.5' has a point, but --decimal is ','" in refused(path, FORM)
+
+
 def test_readers_take_the_format_of_the_command(tmp_path):
     path = written(tmp_path, SEMICOLON)
     with table_format(FORM):

@@ -7,9 +7,10 @@ import numpy as np
 from edgewise.errors import DataError
 from edgewise.learn.tables.cell import pa
 
-# Numbers of a file with a decimal comma; numbers with a point, which may separate thousands; and all others.
+# Numbers of a file with a decimal comma; numbers with one point, or with points between thousands, which dates and
+# versions have not; and all others.
 _COMMA_NUMBER = r"^\s*[-+]?([0-9]+,[0-9]*|,[0-9]+)([eE][-+]?[0-9]+)?\s*$"
-_POINT_NUMBER = r"^\s*[-+]?[0-9]*(\.[0-9]+)+(,[0-9]*)?([eE][-+]?[0-9]+)?\s*$"
+_POINT_NUMBER = r"^\s*[-+]?([0-9]*\.[0-9]+|[0-9]{1,3}(\.[0-9]{3})+(,[0-9]*)?)([eE][-+]?[0-9]+)?\s*$"
 _WHOLE = r"^\s*([-+]?[0-9]+([eE][-+]?[0-9]+)?|(?i:nan))?\s*$"
 
 

@@ -200,11 +200,15 @@ class _TableFile:
 
     def whole(self, *, may_be_empty: bool = False) -> Part:
         """All rows."""
-        table, lines = _read_excel(self.name, self.form.sheet) if self.content is None else self.content.whole()
+        if self.content is None:
+            table, texts, lines = _read_excel(self.name, self.form.sheet)
+        else:
+            table, lines = self.content.whole()
+            texts = table
         if not len(lines) and not may_be_empty:
             raise self._no_rows()
         if self.has_commas:
-            check_points(self.name, [(table, lines)])
+            check_points(self.name, [(texts, lines)])
         return table, lines
 
     def parts(self) -> Iterator[Part]:
@@ -397,10 +401,14 @@ def _one_file(
     return Cells((name,), np.zeros(len(lines), dtype=np.int64), frame, lines, first_row, written=written)
 
 
-def _read_excel(name: str, sheet: str | None) -> Part:
+def _read_excel(name: str, sheet: str | None) -> tuple["pa.Table", "pa.Table", np.ndarray]:
+    """The cells of a sheet as texts, those that are texts there (numbers have no decimal separator), and the lines."""
     header, rows, lines = read_sheet(name, sheet)
     check_header(name, header, lines[0])
     columns = zip(*rows, strict=True) if rows else [()] * len(header)
-    texts = [pa.array([as_text(cell) for cell in column], pa.large_string()) for column in columns]
-    table = pa.table(texts, [str(index) for index in range(len(header))]).rename_columns(header)
-    return table, np.array(lines[1:], dtype=np.int64)
+    names, written, texts = [str(index) for index in range(len(header))], [], []
+    for column in columns:
+        written.append(pa.array(map(as_text, column), pa.large_string()))
+        texts.append(pa.array([cell if isinstance(cell, str) else "" for cell in column], pa.large_string()))
+    table, only_texts = (pa.table(cells, names).rename_columns(header) for cells in (written, texts))
+    return table, only_texts, np.array(lines[1:], dtype=np.int64)
