@@ -128,6 +128,13 @@ def test_columns_that_pandas_wrote_have_its_types_again(edgewise, tmp_path, trai
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet")[list(frame.columns)], frame)
 
 
+def test_the_unnamed_index_of_pandas_comes_back(edgewise, tmp_path, trained_run):
+    frame = pd.DataFrame({"text": ["a fine film", "a dull film", "fine"]}, index=[5, 0, 3])
+    frame.to_parquet(tmp_path / "data.parquet")
+    assert edgewise("predict", trained_run("texts"), tmp_path / "data.parquet", "-o", tmp_path / "out.parquet")[0] == 0
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "out.parquet")[["text"]], frame)
+
+
 def test_cells_of_a_table_of_graphs_stay(edgewise, tmp_path):
     columns = _columns(graph=[f" g{row} " if row % 2 else f"g{row}" for row in range(40)])
     graphs, run = _write(tmp_path / "graphs.csv", columns), tmp_path / "run"

@@ -36,6 +36,13 @@ def test_columns_are_judged_as_python_judges_each_cell(form):
         assert [values[code] for code in codes] == rows
 
 
+def test_truth_values_are_one_and_zero_where_numbers_are_read():
+    """So pandas writes what `get_dummies` makes; the same column as an array was read."""
+    values, bad = parse_columns([["True", " FALSE", "false", "1", "yes", ""]], np.float64)
+    assert values[:4, 0].tolist() == [1, 0, 0, 1]
+    assert bad == [{4: ("yes", "'yes' is not a number"), 5: ("", "empty cell, expected a number")}]
+
+
 def test_a_column_without_blanks_is_not_copied():
     column = FORMS["chunks"](["one", "two", "", "three"])
     assert [chunk.buffers()[2] for chunk in stripped(column).chunks] == [chunk.buffers()[2] for chunk in column.chunks]

@@ -78,6 +78,35 @@ def test_parquet_keeps_every_digit_and_empties_what_is_missing(tmp_path):
     assert cells.lines.tolist() == [2, 3]
 
 
+def test_a_first_column_may_be_called_as_parquet_begins(tmp_path):
+    """PAR1 is a gene."""
+    assert read_cells(written(tmp_path, "PAR1,y\n0.5,1\n")).frame["PAR1"].tolist() == ["0.5"]
+
+
+@pytest.mark.parametrize("kind", ["float16", "float32"])
+def test_parquet_of_less_precision_has_no_digits_more(tmp_path, kind):
+    """298.15 of float32 was read as 298.1499938964844, and 0.1 was the class 0.10000000149011612."""
+    values = np.array([0.1, 298.2, np.nan, 3], dtype=kind)
+    pd.DataFrame({"x": values}).to_parquet(tmp_path / "a.parquet")
+    assert read_cells(tmp_path / "a.parquet").frame["x"].tolist() == ["0.1", "298.2", "", "3.0"]
+
+
+def test_arrays_of_less_precision_have_no_digits_more():
+    cells, _ = cells_from_arrays({"x": np.array([0.1, np.nan], dtype=np.float32)})
+    assert cells.texts("x") == ["0.1", ""]
+
+
+def test_the_unnamed_index_of_pandas_is_no_column(tmp_path):
+    """Rows that were shuffled keep their numbers as `__index_level_0__`, which was a feature or a target."""
+    frame = pd.DataFrame({"y": [1, 2, 3]}, index=[2, 0, 1])
+    frame.to_parquet(tmp_path / "a.parquet")
+    assert list(read_cells(tmp_path / "a.parquet").frame) == ["y"]
+    frame.rename_axis("compound").to_parquet(tmp_path / "a.parquet")
+    assert list(read_cells(tmp_path / "a.parquet").frame) == ["y", "compound"]
+    pd.DataFrame({"__index_level_0__": [1]}).to_parquet(tmp_path / "a.parquet")
+    assert list(read_cells(tmp_path / "a.parquet").frame) == ["__index_level_0__"], "here it is no index"
+
+
 def test_lines_are_those_of_the_file(tmp_path):
     cells = read_cells(written(tmp_path, 'smiles,note\nC,"two\nlines"\n\n   \nN,x\n\n'))
     assert cells.frame["note"].tolist() == ["two\nlines", "x"]
@@ -120,7 +149,7 @@ def test_a_blank_line_between_the_rows_of_one_column_is_an_empty_cell(tmp_path):
             gzip.compress(b"a,b\n1,2\n", mtime=0),
             "data.csv: not a CSV file but gzip-compressed; let its name end in .csv.gz or .tsv.gz.",
         ),
-        (b"PAR1....", "data.csv: not a CSV file but a Parquet file; let its name end in .parquet."),
+        (b"PAR1....PAR1", "data.csv: not a CSV file but a Parquet file; let its name end in .parquet."),
         (b"a,b\n1,\x002\n", "data.csv, line 2: not a CSV file, it holds a zero byte."),
         (
             "smiles,y\nC,1\nN,2,3\n",

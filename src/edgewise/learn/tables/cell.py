@@ -41,6 +41,8 @@ OK = "ok"
 _MISSING = ("", "nan")
 # The last blank of ASCII, and the first code after its letters; nothing in between is a blank.
 _BLANK, _NOT_ASCII = 0x20, 0x7F
+# How pandas, R and Excel write truth values.
+_TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 # Numbers that pyarrow and Python read alike; all others are judged by `read_number`.
 _NUMBER = r"^-?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][-+]?[0-9]{1,2})?$"
 
@@ -117,6 +119,12 @@ def read_number(cell: str) -> tuple[float, str]:
     return number, f"{text!r} is not a number" if math.isnan(number) else ""
 
 
+def read_feature(cell: str) -> tuple[float, str]:
+    """The same of a cell that can only be a number: true is 1, false is 0. A label may be called so."""
+    truth = _TRUTH_VALUES.get(cell.strip().lower())
+    return read_number(cell) if truth is None else (truth, "")
+
+
 def read_numbers(
     cells: Texts,
     column: str,
@@ -143,7 +151,7 @@ def read_numbers(
 def parse_numbers(
     cells: Texts, *, in_parallel: bool = True
 ) -> tuple[Float64[np.ndarray, " row"], dict[int, tuple[str, str]]]:
-    """A column as numbers, NaN where `read_number` finds none, and each such cell with the reason, by its row.
+    """A column as numbers, NaN where `read_feature` finds none, and each such cell with the reason, by its row.
 
     All cells are converted at once; only those that are refused there are judged one by one.
 
@@ -172,7 +180,7 @@ def parse_numbers(
     refused = texts.filter(pa.array(~np.isfinite(values))).to_pylist() if len(rows) else []
     for row, cell in zip(rows.tolist(), refused, strict=True):
         if cell not in parsed:
-            parsed[cell] = read_number(cell)
+            parsed[cell] = read_feature(cell)
         values[row], reason = parsed[cell]
         if reason:
             bad[row] = (cell, reason)
@@ -266,6 +274,9 @@ def as_texts(column: "pa.Array") -> "pa.Array":
         column = column.cast(pa.large_string())
     if pa.types.is_large_string(column.type):
         return column.fill_null("") if column.null_count else column
+    if pa.types.is_floating(column.type):
+        # Numpy's scalars keep their type: 0.1 of float32 is 0.10000000149011612 as a Python float.
+        return pa.array(map(as_text, column.to_numpy(zero_copy_only=False)), pa.large_string())
     return pa.array([as_text(value) for value in column.to_pylist()], pa.large_string())
 
 

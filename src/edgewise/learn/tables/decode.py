@@ -4,7 +4,7 @@ import codecs
 import gzip
 import zlib
 from collections.abc import Iterator, Sequence
-from io import BufferedIOBase, BytesIO
+from io import SEEK_END, BufferedIOBase, BytesIO
 from pathlib import Path
 from typing import cast
 
@@ -14,11 +14,13 @@ from edgewise.learn.tables.options import TableFormat, current_format, current_l
 _CHUNK = 2**17
 """Bytes that stay in the processor's cache while they are looked at several times."""
 _GZIP_NAMES = {"CSV": ".csv.gz or .tsv.gz", "text": ".txt.gz", "CoNLL": ".conll.gz", "JSON": ".jsonl.gz"}
+_PARQUET = b"PAR1"
+"""What a Parquet file begins and ends with."""
 # What a file begins with when it is something else under the name of a text.
 _MAGIC = {
     b"PK\x03\x04": "an Excel workbook or a zip archive; let its name end in .xlsx, or save the sheet as {kind}",
     b"\x1f\x8b": "gzip-compressed; let its name end in {gzip}",
-    b"PAR1": "a Parquet file; let its name end in .parquet",
+    _PARQUET: "a Parquet file; let its name end in .parquet",
     b"\xff\xfe": "text in UTF-16; save it as UTF-8, or add --encoding utf-16",
     b"\xfe\xff": "text in UTF-16; save it as UTF-8, or add --encoding utf-16",
 }
@@ -83,7 +85,9 @@ class TextFile:
         self.mark = len(codecs.BOM_UTF8) if begin.startswith(codecs.BOM_UTF8) else 0
         """Bytes of the byte order mark."""
         for magic, description in _MAGIC.items():
-            if begin.startswith(magic) and (self.form.is_utf8 or "--encoding" not in description):
+            # A first column may be called PAR1.
+            is_other = begin.startswith(magic) and (magic != _PARQUET or self._ends_with(magic))
+            if is_other and (self.form.is_utf8 or "--encoding" not in description):
                 raise DataError(
                     f"{name}: not a {kind} file but {description.format(kind=kind, gzip=_GZIP_NAMES[kind])}."
                 )
@@ -125,6 +129,12 @@ class TextFile:
                 yield chunk
                 offset += len(chunk)
             self._check_utf8(decoder, b"", offset)
+
+    def _ends_with(self, ending: bytes) -> bool:
+        """Whether the bytes of the file end so; those of a packed one are not unpacked."""
+        with open(self.path, "rb") as file:
+            file.seek(-min(len(ending), self.path.stat().st_size), SEEK_END)
+            return file.read() == ending
 
     def _line_at(self, offset: int) -> int:
         """The line of a byte; lines are counted only for errors."""

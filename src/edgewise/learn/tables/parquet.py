@@ -1,6 +1,8 @@
 """A Parquet file as columns of strings, whole or some rows at a time."""
 
 import io
+import json
+import re
 from collections.abc import Iterator
 
 import numpy as np
@@ -26,6 +28,8 @@ _ROWS_AT_ONCE = 2**13
 """Rows of a part, where a file is read part by part."""
 _BUFFER_BYTES = 2**20
 """Bytes of a column that are read at once then."""
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
+"""What pandas calls an index without a name in a file."""
 _HEADER_LINE, _FIRST_ROW_LINE = 1, 2
 """Rows are counted as the lines of a CSV file with a header, so that messages agree."""
 
@@ -45,7 +49,7 @@ class ParquetTable:
         try:
             with open(name, "rb") as file:
                 content = parquet.ParquetFile(file)
-                self.header, self.num_rows = content.schema_arrow.names, content.metadata.num_rows
+                self.header, self.num_rows = _header_of(content.schema_arrow), content.metadata.num_rows
                 size = file.seek(0, io.SEEK_END)
         except READ_ERRORS as error:
             raise self._unreadable(error) from error
@@ -64,7 +68,9 @@ class ParquetTable:
         return self._texts(self.typed_batches(batch_size=_ROWS_AT_ONCE, buffer_size=_BUFFER_BYTES))
 
     def _texts(self, parts: Iterator[tuple["pa.RecordBatch", np.ndarray]]) -> Iterator[Part]:
-        return ((pa.table([as_texts(column) for column in batch], self.header), lines) for batch, lines in parts)
+        return (
+            (pa.table([as_texts(batch[name]) for name in self.header], self.header), lines) for batch, lines in parts
+        )
 
     def typed_batches(
         self, columns: list[str] | None = None, *, batch_size: int = 2**16, buffer_size: int = 0
@@ -72,7 +78,7 @@ class ParquetTable:
         """The rows some at a time, columns with their types, and the line of each.
 
         Args:
-            columns: those that are read; by default all.
+            columns: those that are read; by default all, with the unnamed index of pandas.
             batch_size: rows of each part, at most.
             buffer_size: bytes of a column that are read at once; 0 reads it whole.
 
@@ -97,6 +103,15 @@ class ParquetTable:
     def _unreadable(self, error: Exception, place: str = "") -> DataError:
         reason = next(iter(str(error).splitlines()), type(error).__name__)
         return DataError(f"{self.name}: it is named .parquet, but cannot be read{place} ({reason}).")
+
+
+def _header_of(schema: "pa.Schema") -> list[str]:
+    """The names of the columns, without the unnamed index of pandas, which only counts rows."""
+    written_by_pandas = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))
+    index_columns = written_by_pandas.get("index_columns") if isinstance(written_by_pandas, dict) else None
+    unnamed = filter(_UNNAMED_INDEX.fullmatch, schema.names)
+    indexes = {name for name in unnamed if isinstance(index_columns, list) and name in index_columns}
+    return [name for name in schema.names if name not in indexes]
 
 
 class TypeRestorer:
@@ -132,6 +147,9 @@ class TypeRestorer:
         for index, name in enumerate(table.column_names):
             if name in self._typed:
                 table = table.set_column(index, rows.schema.field(name), rows[name])
+        for name in rows.column_names:
+            if name not in shared and name not in _header_of(rows.schema):
+                table = table.append_column(rows.schema.field(name), rows[name])
 
         # pandas reads the types that it finds there; those of the frame are text.
         return table.replace_schema_metadata(rows.schema.metadata)

@@ -11,7 +11,7 @@ from edgewise.errors import DataError, UnsupportedError, refuse_half_characters
 from edgewise.explain.explanation import Explanation, Kind, TargetPrediction
 from edgewise.explain.methods import Choice
 from edgewise.learn.files import JsonObject
-from edgewise.learn.tables.cell import is_missing, read_number
+from edgewise.learn.tables.cell import is_missing, read_feature
 from edgewise.learn.tables.magnitude import LARGEST
 from edgewise.learn.tasks.explainable import ExplainableModel, Row
 from edgewise.learn.tasks.registry import explainable_of, task_of
@@ -195,7 +195,7 @@ def _number(field_name: str, value: object) -> float:
     """A finite number; words that are one are taken, as they come from files and forms."""
 
     if isinstance(value, str):
-        number, reason = read_number(value)
+        number, reason = read_feature(value)
         if reason:
             raise DataError(f"{field_name}: {reason[:120]}.")
         value = number
