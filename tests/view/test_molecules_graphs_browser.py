@@ -13,6 +13,7 @@ from explanation_cases import IONS, graph_case, molecule_case
 from page_reading import arcs, downloaded, numbers
 
 from browsing import needs_chromium
+from edgewise.explain.explanation import Curve
 
 pytestmark = needs_chromium
 
@@ -66,6 +67,30 @@ def test_parts_and_curves_say_their_numbers(opened):
         assert numbers(page, points, "x") == curve["at"]
         assert numbers(page, points, "y") == curve["predictions"]
         assert numbers(page, f'[data-figure="curve-{number}"] circle[data-here]', "here") == [curve["here"]]
+
+
+def test_numbers_that_lie_close_are_told_apart_on_the_axes_of_a_curve(opened):
+    """The ticks of some years were 2010, 2010, 2020, 2020, and the ring stood at 2020 for the row of 2015."""
+    years = np.linspace(2008.0, 2022.0, 15)
+    curves = (
+        Curve("year", years, 1.7e5 + years, 2015.0),
+        Curve("price", np.array([0.0, 3e5]), np.array([2015.0, 2015.0]), 123456.5),
+        Curve("charge", np.array([-2e-4, 1e-4]), np.array([0.1, 0.2]), -1.25e-4),
+    )
+    page = opened(replace(molecule_case(), curves=curves))
+
+    def texts(number, selector):
+        return page.eval_on_selector_all(
+            f'[data-figure="curve-{number}"] {selector}', "all => all.map(e => e.textContent)"
+        )
+
+    ticks = texts(1, "svg text")
+    assert [text for text in ticks if text.startswith("20")] == ["2010", "2015", "2020"]
+    assert [text for text in ticks if text.startswith("17")] == ["172010", "172015", "172020"]
+    assert "2015 → 172015" in " ".join(texts(1, "circle title"))
+    rings = [page.inner_text(f'[data-figure="curve-{number}"] figcaption') for number in (1, 2, 3)]
+    assert [ring.rpartition("row, ")[2] for ring in rings] == ["2015.", "123456.5.", "−0.000125."]
+    assert "→ 2015" in " ".join(texts(2, "circle title"))
 
 
 def test_a_graph_is_walked_by_keyboard_and_zoomed_from_groups_to_nodes(opened):

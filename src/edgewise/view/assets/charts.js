@@ -113,15 +113,17 @@ function valuePicture({ name, label, value, std }) {
   return { width: Math.max(120, 12 * Math.max(...lines.map((line) => line.length))), height: 50 + 22 * (lines.length - 1), shapes };
 }
 
-/** Round numbers from least to most. */
+/** Round numbers from least to most, and how far they are apart. */
 function ticks(least, most, number = 4) {
   const span = most - least || Math.abs(most) || 1;
   const power = 10 ** Math.floor(Math.log10(span / number));
   const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => span / size <= number + 1);
   const found = [];
   for (let k = Math.ceil(least / step); k * step <= most + 1e-9 * span; k++) found.push(Number((k * step).toPrecision(12)));
-  return found;
+  return { values: found, step };
 }
+
+const FINER = 100; // times finer than the ticks are the numbers of a point
 
 /** A chart of lines: series are { name, color, xs, ys, thick, dash }, `dot` is { x, y } to point at. */
 function lineChart({ series, xLabel, yLabel, dot = null, width = 400, height = 250 }) {
@@ -135,13 +137,15 @@ function lineChart({ series, xLabel, yLabel, dot = null, width = 400, height = 2
   const y = (value) => height - bottom - ((height - top - bottom) * (value - y0 + pad)) / (y1 - y0 + 2 * pad || 1);
   const [ink, pale, dim] = ["ink", "pale", "dim"].map(themed);
   const shapes = [];
-  for (const value of ticks(x0, x1)) {
+  const [xTicks, yTicks] = [ticks(x0, x1), ticks(y0 - pad, y1 + pad)];
+  const at = (value, { step }, finer = 1) => shown(value, digitsOfStep(value, step / finer));
+  for (const value of xTicks.values) {
     shapes.push({ kind: "line", x1: x(value), x2: x(value), y1: top, y2: height - bottom, stroke: pale, thick: 0.8 });
-    shapes.push({ kind: "text", x: x(value), y: height - bottom + 16, text: shown(value), anchor: "middle", size: 11, fill: dim });
+    shapes.push({ kind: "text", x: x(value), y: height - bottom + 16, text: at(value, xTicks), anchor: "middle", size: 11, fill: dim });
   }
-  for (const value of ticks(y0 - pad, y1 + pad)) {
+  for (const value of yTicks.values) {
     shapes.push({ kind: "line", x1: left, x2: width - right, y1: y(value), y2: y(value), stroke: pale, thick: 0.8 });
-    shapes.push({ kind: "text", x: left - 6, y: y(value) + 4, text: shown(value), anchor: "end", size: 11, fill: dim });
+    shapes.push({ kind: "text", x: left - 6, y: y(value) + 4, text: at(value, yTicks), anchor: "end", size: 11, fill: dim });
   }
   shapes.push({ kind: "text", x: (left + width - right) / 2, y: height - 6, text: xLabel, anchor: "middle", size: 12, fill: ink });
   if (yLabel) shapes.push({ kind: "text", x: left, y: top - 8, text: yLabel, size: 11, fill: dim });
@@ -150,10 +154,10 @@ function lineChart({ series, xLabel, yLabel, dot = null, width = 400, height = 2
     const d = points.map(([a, b], k) => `${k ? "L" : "M"}${tidy(x(a))} ${tidy(y(b))}`).join("");
     shapes.push({ kind: "path", d, stroke: one.color, thick: one.thick ?? 2, dash: one.dash, title: one.name, mark: { series: one.name } });
     for (const [a, b] of points) {
-      shapes.push({ kind: "circle", cx: x(a), cy: y(b), r: 2.4, fill: one.color, title: `${one.name}: ${shown(a)} → ${shown(b)}`, mark: { series: one.name, x: a, y: b } });
+      shapes.push({ kind: "circle", cx: x(a), cy: y(b), r: 2.4, fill: one.color, title: `${one.name}: ${at(a, xTicks, FINER)} → ${at(b, yTicks, FINER)}`, mark: { series: one.name, x: a, y: b } });
     }
   }
-  if (dot && dot.x !== null && dot.y !== null) shapes.push({ kind: "circle", cx: x(dot.x), cy: y(dot.y), r: 5.5, fill: themed("paper"), stroke: ink, thick: 2, mark: { here: dot.x }, title: `here: ${shown(dot.x)}` });
+  if (dot && dot.x !== null && dot.y !== null) shapes.push({ kind: "circle", cx: x(dot.x), cy: y(dot.y), r: 5.5, fill: themed("paper"), stroke: ink, thick: 2, mark: { here: dot.x }, title: `here: ${inFull(dot.x)}` });
   return { width, height, shapes };
 }
 
@@ -172,7 +176,7 @@ function curvesView(view) {
     const here = between(curve.at, curve.predictions, curve.here);
     const series = [{ name: view.explanation.explained, color: SERIES[0], xs: curve.at, ys: curve.predictions }];
     const picture = () => lineChart({ series, xLabel: curve.name, yLabel: view.explanation.explained, dot: { x: curve.here, y: here } });
-    return chartFigure(view, `curve-${number + 1}`, curve.name, picture, `All else as it is; the ring is this row, ${shown(curve.here)}.`);
+    return chartFigure(view, `curve-${number + 1}`, curve.name, picture, `All else as it is; the ring is this row, ${inFull(curve.here)}.`);
   });
 }
 

@@ -7,12 +7,25 @@ function digitsBeside(value, std) {
   return Math.min(17, Math.max(3, digits));
 }
 
-/** A number as it is read: three digits or those that are given, a true minus; a dash where there is none. */
+/** The digits in which numbers that lie a step apart differ, three or more. */
+function digitsOfStep(value, step) {
+  if (!value || !step) return 3;
+  return Math.min(17, Math.max(3, Math.floor(Math.log10(Math.abs(value))) - Math.floor(Math.log10(step) + 1e-9) + 1));
+}
+
+/** A number as it is given, a true minus; a dash where there is none. */
+function inFull(value) {
+  return value === null || value === undefined ? "–" : String(value).replaceAll("-", "−");
+}
+
+/** A number as it is read: three digits or those that are given, but all before the point below 10⁵, where zeros would
+stand for digits; a true minus; a dash where there is none. */
 function shown(value, digits = 3) {
   if (value === null || value === undefined || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
   const isLong = size < 1e-3 || (size >= 1e5 && digits === 3);
-  const text = size !== 0 && isLong ? value.toExponential(digits - 1) : String(Number(value.toPrecision(digits)));
+  const whole = isLong || size < 1 ? 0 : Math.min(17, Math.floor(Math.log10(size)) + 1);
+  const text = size !== 0 && isLong ? value.toExponential(digits - 1) : String(Number(value.toPrecision(Math.max(digits, whole))));
   return text.replaceAll("-", "−");
 }
 
