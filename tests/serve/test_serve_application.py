@@ -2,11 +2,12 @@
 
 import json
 from contextlib import closing
+from html import unescape
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 import pytest
-from stand_in import NODE, TEXT, StandIn, molecule_row
+from stand_in import MOLECULE, NODE, TEXT, StandIn, molecule_row
 
 from edgewise.errors import SettingError
 from edgewise.serve.limits import Limits
@@ -211,7 +212,6 @@ def test_the_page_and_the_manual_need_nothing_from_elsewhere(client):
 def test_the_manual_lists_every_question_with_an_example_that_works(client):
     import re
     import shlex
-    from html import unescape
 
     asker = client(StandIn("molecule"))
     manual = asker.get("/docs").text
@@ -221,6 +221,19 @@ def test_the_manual_lists_every_question_with_an_example_that_works(client):
     body = json.loads(command[command.index("-d") + 1])
     assert asker.post("/predict", json=body).status_code == 200
     assert "rows[].temperature / K" in manual
+
+
+def test_the_example_of_the_manual_has_a_number_where_it_may_be_missing(client):
+    fields = [MOLECULE[0], {**MOLECULE[1], "may_be_missing": True}]
+    assert '"temperature / K": 300' in unescape(client(StandIn("molecule", fields)).get("/docs").text)
+
+
+def test_the_examples_of_the_manual_have_a_key_where_the_server_needs_one(client):
+    headers = {"authorization": "Bearer open sesame"}
+    manual = unescape(client(StandIn(), api_key="open sesame").get("/docs", headers=headers).text)
+    assert "curl -H 'authorization: Bearer KEY' -H 'content-type: application/json' -d" in manual
+    assert "sesame" not in manual
+    assert "Bearer KEY'" not in unescape(client(StandIn()).get("/docs").text)
 
 
 def test_a_column_may_be_called_anything(client):

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from stand_in import TEXT, StandIn
+from stand_in import MOLECULE, TEXT, StandIn
 
 from browsing import chromium, needs_chromium
 
@@ -164,4 +164,42 @@ def test_the_page_asks_for_the_key_and_keeps_it_in_memory(page, listening, plain
     page.locator("[data-panel=a] .predictions dd").wait_for()
     assert page.evaluate("[localStorage.length, sessionStorage.length, document.cookie]") == [0, 0, ""]
     page.problems[:] = [each for each in page.problems if "401" not in each]
+    assert page.problems == []
+
+
+def test_with_a_key_the_reference_for_programs_is_shown_and_the_page_waits(page, listening, plain_view):
+    """The link led to the raw refusal of a request without a key."""
+    page.served = listening(StandIn("text", TEXT), hosts=("127.0.0.1",), api_key="open sesame")
+    page.goto(page.served)
+    page.get_by_label("API key").wait_for()
+    page.get_by_role("link", name="for programs").click()
+    assert page.evaluate("document.activeElement.name") == "key"
+    page.keyboard.type("open sesame")
+    page.get_by_role("button", name="open").click()
+    page.locator("[data-panel=a] textarea").fill("film")
+    page.get_by_role("link", name="for programs").click()
+    page.get_by_role("heading", name="POST /predict").wait_for()
+    assert "authorization: Bearer KEY" in page.locator("pre").first.inner_text()
+    assert not page.locator("[data-panel=a] textarea").is_visible()
+    with page.expect_download() as waiting:
+        page.get_by_role("link", name="openapi.json").click()
+    assert "/predict" in json.loads(waiting.value.path().read_bytes())["paths"]
+    page.get_by_role("link", name="Back to the page").click()
+    assert page.locator("[data-panel=a] textarea").input_value() == "film"
+    assert not page.locator(".manual").count()
+    page.problems[:] = [each for each in page.problems if "401" not in each]
+    assert page.problems == []
+
+
+def test_input_that_is_no_number_is_not_a_missing_number(opened):
+    """A browser says that the value of such a cell is empty: it was predicted as if the number were missing."""
+    page = opened(StandIn("molecule", [MOLECULE[0], {**MOLECULE[1], "may_be_missing": True}]))
+    page.get_by_label("temperature / K").fill("1")
+    page.get_by_label("smiles").fill("CCO")
+    predicted(page).locator(".value").wait_for()
+    page.get_by_label("temperature / K").press_sequentially("e")
+    playwright.expect(page.locator(".problem")).to_have_text("temperature / K: this is not a number")
+    assert predicted(page).inner_text() == ""
+    page.get_by_label("temperature / K").press_sequentially("2")
+    predicted(page).locator(".value").wait_for()
     assert page.problems == []

@@ -127,7 +127,7 @@ def create_app(
     )
     app.add_middleware(RequestBounds, limits=limits, hosts=tuple(hosts), api_key=api_key)
     _add_errors(app, limits)
-    _add_pages(app)
+    _add_pages(app, needs_key=api_key is not None)
     _add_endpoints(app, explainer, limits)
 
     return app
@@ -199,7 +199,7 @@ def client_of(request: Request) -> Client:
     return () if request.client is None else (request.client.host, request.client.port)
 
 
-def _add_pages(app: FastAPI) -> None:
+def _add_pages(app: FastAPI, *, needs_key: bool) -> None:
     folder = files("edgewise.serve") / "assets"
     contents = {name: (folder / name).read_bytes() for name in (*ASSETS, "index.html")}
 
@@ -209,7 +209,8 @@ def _add_pages(app: FastAPI) -> None:
 
     @app.get("/docs", include_in_schema=False)
     async def docs(request: Request) -> Response:
-        return HTMLResponse(manual(app.openapi(), str(request.base_url).rstrip("/")), headers=HEADERS)
+        address = str(request.base_url).rstrip("/")
+        return HTMLResponse(manual(app.openapi(), address, needs_key=needs_key), headers=HEADERS)
 
     @app.get("/assets/{name}", include_in_schema=False)
     async def asset(name: str) -> Response:

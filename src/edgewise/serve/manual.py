@@ -6,15 +6,17 @@ from typing import Any
 from urllib.parse import urlsplit
 
 
-def manual(openapi: dict[str, Any], address: str) -> str:
+def manual(openapi: dict[str, Any], address: str, *, needs_key: bool = False) -> str:
     """The HTML page that documents the API.
 
     Args:
         openapi: The OpenAPI description.
         address: The URL of the server, without a trailing slash.
+        needs_key: Whether requests must have an API key, for which the examples write KEY.
     """
+    key_header = "-H 'authorization: Bearer KEY' " if needs_key else ""
     sections = [
-        _section(address + path, method, operation, openapi)
+        _section(address + path, method, operation, openapi, key_header)
         for path, operations in openapi["paths"].items()
         for method, operation in operations.items()
     ]
@@ -30,7 +32,7 @@ def manual(openapi: dict[str, Any], address: str) -> str:
     )
 
 
-def _section(address: str, method: str, operation: dict[str, Any], openapi: dict[str, Any]) -> str:
+def _section(address: str, method: str, operation: dict[str, Any], openapi: dict[str, Any], key_header: str) -> str:
     body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema")
     path, summary = html.escape(urlsplit(address).path), html.escape(operation["summary"])
     parts = [f"<section><h2><code>{method.upper()} {path}</code> {summary}</h2>"]
@@ -38,7 +40,7 @@ def _section(address: str, method: str, operation: dict[str, Any], openapi: dict
 
     if body is not None:
         example = json.dumps(_example(body, openapi), ensure_ascii=False)
-        command = f"curl -H 'content-type: application/json' -d {_shell_quoted(example)} {address}"
+        command = f"curl {key_header}-H 'content-type: application/json' -d {_shell_quoted(example)} {address}"
         parts.append(f"<pre>{html.escape(command)}</pre>{_field_table(body, openapi)}")
 
     rows = "".join(
@@ -91,6 +93,8 @@ def _resolved(schema: dict[str, Any], openapi: dict[str, Any]) -> dict[str, Any]
 def _example(schema: dict[str, Any], openapi: dict[str, Any]) -> Any:
     """The smallest example of a schema: the required fields and nothing else."""
     resolved = _resolved(schema, openapi)
+    if "anyOf" in resolved:
+        return _example(resolved["anyOf"][0], openapi)  # such as a number that may be null
     type_name = resolved.get("type")
     if type_name == "object":
         return {name: _example(resolved["properties"][name], openapi) for name in resolved.get("required", ())}

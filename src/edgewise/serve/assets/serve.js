@@ -6,7 +6,11 @@ const PAUSE = { predict: 200, page: 600 }; // milliseconds without a key before 
 const MOST_IN_FULL = 4; // of more, such as the words of a sentence, only the predicted class is shown
 const HINTS = { text: "type a text", smiles: "type a SMILES, such as CC(=O)Oc1ccccc1C(=O)O", node: "name one", number: "" };
 const byId = (id) => document.getElementById(id);
-const shown = (number, digits = 4) => (number === null ? "–" : String(Number(number.toPrecision(digits))));
+const shown = (number, digits = 4) => {
+  if (number === null) return "–";
+  const whole = Math.min(17, Math.floor(Math.log10(Math.max(1, Math.abs(number)))) + 1); // zeros would stand for digits
+  return String(Number(number.toPrecision(Math.max(digits, whole))));
+};
 const digitsBeside = (value, std) => {
   if (!value || !std) return 4; // the digits that the standard deviation leaves: seconds since 1970 need ten
   return Math.min(17, Math.max(4, Math.floor(Math.log10(Math.abs(value))) + 1 - Math.round(Math.log10(0.05 * std))));
@@ -20,6 +24,7 @@ function element(name, properties, ...children) {
   return made;
 }
 
+let wantsKey = false;
 let key = ""; // only here: it is gone when the page is closed
 
 function withKey(headers) {
@@ -88,8 +93,15 @@ class Panel {
     return made;
   }
 
-  // The row as the interface takes it; null where a cell is empty still.
+  // In words, which cell holds no number: the browser says that its value is empty.
+  unreadable() {
+    const place = this.cells.findIndex((cell) => cell.validity.badInput);
+    return place < 0 ? "" : `${model.fields[place].name}: this is not a number`;
+  }
+
+  // The row as the interface takes it; null where a cell is empty still, or unreadable.
   row() {
+    if (this.unreadable()) return null;
     const row = {};
     let texts = 0;
     for (const [place, field] of model.fields.entries()) {
@@ -124,7 +136,7 @@ class Panel {
 
   async update(what) {
     const row = this.row();
-    if (row === null) return this.show(null);
+    if (row === null) return this.show(null, this.unreadable());
     const abort = (this.running[what] = new AbortController());
     try {
       if (what === "predict") {
@@ -185,9 +197,7 @@ class Panel {
     try {
       const blob = await (await ask(what, this.question())).blob();
       const suffix = { page: "html", picture: "svg", explain: "json" }[what];
-      const link = element("a", { href: URL.createObjectURL(blob), download: `explanation_${this.name}.${suffix}` });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+      save(blob, `explanation_${this.name}.${suffix}`);
     } catch (error) {
       this.part(".problem").textContent = error.message;
       this.part(".problem").hidden = false;
@@ -228,10 +238,40 @@ function compare() {
   difference();
 }
 
+// The reference for programs: a link has no key, so that the page fetches and shows it, and is hidden meanwhile.
+async function reference(event) {
+  if (!wantsKey) return;
+  event.preventDefault();
+  if (model === null) return document.querySelector("form [name=key]").focus();
+  const answer = await fetch("docs", { headers: withKey({}) });
+  if (!answer.ok) return;
+  const parsed = new DOMParser().parseFromString(await answer.text(), "text/html");
+  const manual = element("div", { className: "manual" }, ...parsed.body.childNodes);
+  const instead = (address, act) => manual.querySelector(`a[href="${address}"]`).addEventListener("click", (click) => {
+    click.preventDefault();
+    act();
+  });
+  instead("./", () => {
+    manual.remove();
+    document.body.classList.remove("behind");
+  });
+  instead("openapi.json", async () => save(await (await fetch("openapi.json", { headers: withKey({}) })).blob(), "openapi.json"));
+  document.body.classList.add("behind");
+  document.body.append(manual);
+  scrollTo(0, 0);
+}
+
+function save(blob, name) {
+  const link = element("a", { href: URL.createObjectURL(blob), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
 // Whether the server answers; where it needs a key, the page has a field for it.
 async function open() {
   const answer = await fetch("model", { headers: withKey({}) });
   if (answer.status === 401) {
+    wantsKey = true;
     byId("about").textContent = key ? "The server does not know this key." : "The server wants a key.";
     askForKey();
     return false;
@@ -265,4 +305,5 @@ async function begin() {
 
 const start = () => begin().catch((error) => { byId("about").textContent = `The model cannot be read: ${error.message}`; });
 
+document.querySelector('a[href="docs"]').addEventListener("click", reference);
 start();
