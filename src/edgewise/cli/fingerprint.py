@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     import numpy as np
 
     from edgewise.learn.files import write_bytes
-    from edgewise.learn.tables.cell import OK
+    from edgewise.learn.tables.cell import has_remark
     from edgewise.learn.training.device import pick_device
 
     vectors = task.vectors(trained, table, pick_device(request.device))
@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     buffer = io.BytesIO()
     np.savez(buffer, vectors=vectors, row=np.arange(len(table.rows)), status=np.array(statuses))
     write_bytes(Path(arguments.output), buffer.getvalue())
-    num_doubtful = sum(status.startswith(f"{OK},") for status in statuses)
+    num_doubtful = sum(map(has_remark, statuses))
     doubtful = f", {num_doubtful:,} of them with a remark in status" if num_doubtful else ""
     print(
         f"{int(np.isfinite(vectors).all(1).sum()):,} of {len(table.rows):,} rows have a vector of "

@@ -112,3 +112,6 @@ def test_the_status_of_a_row_says_that_its_molecule_is_not_in_space(regressor, t
     assert "2 of 3 rows predicted; 1 could not be" in capsys.readouterr().err
     explainer = Explainer.open(tmp_path / "run")
     assert explainer.statuses([{"smiles": "CCO"}, {"smiles": "C1CC1CN"}]) == [first, late]
+    archive = tmp_path / "out.npz"
+    assert main(["fingerprint", str(tmp_path / "run"), str(tmp_path / "new.csv"), "-o", str(archive)]) == 0
+    assert f"2 of 3 rows have a vector of 32, 1 of them with a remark in status: {archive}" in capsys.readouterr().out

@@ -46,12 +46,14 @@ def test_a_scale_fills_before_all_else():
 
 def test_words():
     status = with_filled(
-        ["ok", "a: empty", "ok, but edges of the node cannot be read"], {0: ["'a'"], 1: ["'a'"], 2: ["'a'", "'b'"]}
+        ["ok", "a: empty", "ok, but edges of the node cannot be read", "okay: empty"],
+        {0: ["'a'"], 1: ["'a'"], 2: ["'a'", "'b'"], 3: ["'a'"]},
     )
     assert status == [
         "ok, but 'a' is missing, filled with the median",
         "a: empty",
         "ok, but edges of the node cannot be read; 'a', 'b' are missing, filled with the median",
+        "okay: empty",  # a row that is not predicted: the column begins with `ok`
     ]
     assert filled_notes(np.isnan(VALUES).sum(axis=0), ["'a'", "'b'", "'c'"], "nodes", len(VALUES)) == [
         "warning: 2 missing numbers of nodes were filled with the median of the training rows, and marked: 'a' 1, 'b' 1"

@@ -27,7 +27,7 @@ from edgewise.learn.estimators.state import Estimator, Names, device_of, load, w
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Prediction
 from edgewise.learn.readers.graphs.types import UNTRAINED_END
-from edgewise.learn.tables.cell import OK
+from edgewise.learn.tables.cell import OK, has_remark
 from edgewise.learn.tables.read import ARRAYS
 from edgewise.learn.tables.rows import Data
 
@@ -99,7 +99,7 @@ def _warn_of_doubts(
     trained, rows = estimator.trained, adapter.task.rows
     notes = [] if rows is None else rows.tally(trained, data).notes
 
-    doubtful = [row for row, status in enumerate(statuses) if status != OK and status.startswith(OK)]
+    doubtful = [row for row, status in enumerate(statuses) if has_remark(status)]
     if doubtful and not notes:
         first = statuses[doubtful[0]].removeprefix(OK).lstrip(",; ").removeprefix("but ")
         notes.append(

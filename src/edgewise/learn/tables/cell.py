@@ -47,6 +47,20 @@ _TRUTH_VALUES = {"true": 1.0, "false": 0.0}
 _NUMBER = r"^-?([0-9]{1,100}(\.[0-9]{0,100})?|\.[0-9]{1,100})([eE][-+]?[0-9]{1,2})?$"
 
 
+def is_predicted(status: str) -> bool:
+    """Whether a row with this status is predicted: it is `OK`, or `OK` and a remark.
+
+    >>> [is_predicted(status) for status in ("ok", "ok, but T is missing", "ok; smiles was drawn", "okay: empty")]
+    [True, True, True, False]
+    """
+    return status == OK or status.startswith((f"{OK},", f"{OK};"))
+
+
+def has_remark(status: str) -> bool:
+    """Whether the status of a predicted row says something about its prediction."""
+    return status != OK and is_predicted(status)
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """One row that cannot be used, and why."""

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int64
 
 from edgewise.errors import DataError, plural
-from edgewise.learn.tables.cell import OK
+from edgewise.learn.tables.cell import OK, is_predicted
 
 FILLED = "filled with the median"
 """The phrase in the status of a row."""
@@ -105,7 +105,7 @@ def with_filled(status: Sequence[str], missing: Mapping[int, Sequence[str]]) -> 
     """
     statuses = list(status)
     for row, names in missing.items():
-        if statuses[row].startswith(OK):
+        if is_predicted(statuses[row]):
             verb = "is" if len(names) == 1 else "are"
             joint = "; " if statuses[row] != OK else ", but "
             statuses[row] += f"{joint}{listed(names)} {verb} missing, {FILLED}"
