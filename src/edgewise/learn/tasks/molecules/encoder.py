@@ -1,7 +1,7 @@
 """What training rows of molecules fixed: scales, sizes, descriptors, and the rows that new ones are compared with."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import TypeAlias
 
@@ -86,6 +86,10 @@ class MoleculesEncoder:
     """How many distinct training rows there were; None where `known_rows` has all of them."""
     num_substructures: int = 0
     """Kinds of substructures that are counted in molecules for companions of the network; 0 for none."""
+
+    def __getstate__(self) -> dict[str, object]:
+        """Without the cached properties, which are computed again: the functions of a table cannot be pickled."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property
     def rows_per_batch(self) -> int:
