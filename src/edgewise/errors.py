@@ -86,8 +86,8 @@ def warned_once() -> Iterator[None]:
 
 
 def refuse_single_text(what: str, values: object) -> None:
-    """Raise where one text, or an unordered set, is given for several texts: Python would take the characters of the
-    text, the keys of a dictionary, or a set in any order.
+    """Raise where one text, another single value or an unordered set is given for several texts: Python would take the
+    characters of the text, the keys of a dictionary, or a set in any order.
 
     Args:
         what: The argument, for the message.
@@ -105,7 +105,8 @@ def refuse_single_text(what: str, values: object) -> None:
         raise DataError(f"{what} is one text, {shown}, where several are expected; put it into a list.")
     if isinstance(values, Iterator):
         raise DataError(f"{what} is a {type(values).__name__}, which can be read only once; put it into a list.")
-    if isinstance(values, Mapping | Set):
+    is_single = values is not None and not any(hasattr(values, name) for name in ("__iter__", "__len__", "__array__"))
+    if is_single or isinstance(values, Mapping | Set):
         raise DataError(
             f"{what} is a {type(values).__name__}, where a sequence is expected; give a list, an array or a DataFrame."
         )

@@ -1,11 +1,15 @@
 """Molecules explained: the explained value is the prediction, and every effect is a difference of two predictions."""
 
+import copy
 import json
 import math
+import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
+from rdkit import Chem
 
 from edgewise.errors import DataError, SettingError
 from edgewise.explain.additive import contributions
@@ -316,6 +320,42 @@ def test_it_is_the_same_after_saving(ensemble, tmp_path):
     ensemble.save(tmp_path / "run")
     again = MoleculeRegressor.load(tmp_path / "run").explain(ONE)
     assert json.dumps(again.to_json()) == json.dumps(ensemble.explain(ONE).to_json())
+
+
+def test_it_is_pickled_after_an_explanation(ensemble):
+    """It held the sample of known rows, whose functions cannot be pickled."""
+    first = ensemble.explain(ONE)
+    for again in (pickle.loads(pickle.dumps(ensemble)), copy.deepcopy(ensemble)):
+        assert json.dumps(again.explain(ONE).to_json()) == json.dumps(first.to_json())
+
+
+@pytest.mark.parametrize("text", ["InChI=1S/C2H6O/c1-2-3/h3H,2H2,1H3", Chem.MolFromSmiles("CCO"), b"CCO"])
+def test_one_molecule_is_explained_in_each_form_that_is_predicted(ensemble, text):
+    expected = ensemble.explain("CCO", methods=["attention"])
+    for item in ([text], pd.DataFrame({"smiles": [text]}), *([] if isinstance(text, bytes) else [text])):
+        found = ensemble.explain(item, methods=["attention"])
+        assert (found.title, str(found.predictions)) == ("CCO", str(expected.predictions))
+    assert ensemble.predict([text])[0] == pytest.approx(expected.predictions[0].value, rel=1e-6)
+
+
+@pytest.mark.parametrize("text", ["InChI=1S/ClH/h1H/p-1", Chem.MolFromSmiles("[Cl-]")])
+def test_a_molecule_beside_another_is_explained_in_each_form(pairs, text):
+    found = pairs.explain([("CCO", text)], conditions=[310.0, 50.0, 5.0], methods=["attention"])
+    assert found.sources == {"smiles_1": "CCO", "smiles_2": "[Cl-]"}
+
+
+@pytest.mark.parametrize(
+    ("item", "message"),
+    [
+        ([None], "explain: smiles: The SMILES is empty"),
+        (["InChI=1"], "explain: smiles: 'InChI=1' is not an InChI that RDKit can read"),
+        ([5], "explain: smiles: '5' is not a SMILES"),
+        (5, "X is a int, where a sequence is expected"),
+    ],
+)
+def test_what_is_no_molecule_is_said(ensemble, item, message):
+    with pytest.raises(DataError, match=message):
+        ensemble.explain(item)
 
 
 @pytest.mark.parametrize(

@@ -109,6 +109,32 @@ def test_numbers_beside_molecules_are_taken_by_name():
         model.predict(smiles, conditions=numbers.rename(columns={"bar": "pascal"}))
 
 
+@pytest.mark.parametrize("held_by", ["X", "conditions"])
+def test_numbers_beside_molecules_are_taken_by_name_whichever_argument_holds_them(held_by, tmp_path):
+    """Given by the other argument than in the training, they were taken by their order."""
+    table = MOLECULES[["cation", "kelvin", "bar"]]
+    smiles, turned = table["cation"].tolist(), table[["bar", "kelvin"]]
+    model = MoleculeRegressor(molecule_descriptors=False, random_state=0, **SMALL)
+    if held_by == "X":
+        model.fit(table, table["kelvin"])
+    else:
+        model.fit(smiles, table["kelvin"], conditions=table[["kelvin", "bar"]])
+    expected = model.predict(smiles, conditions=table[["kelvin", "bar"]].to_numpy())
+    model.save(tmp_path / "run")
+    for fitted in (model, MoleculeRegressor.load(tmp_path / "run")):
+        np.testing.assert_allclose(fitted.predict(smiles, conditions=turned), expected, atol=1e-6)
+        np.testing.assert_allclose(fitted.predict(table[["bar", "kelvin", "cation"]]), expected, atol=1e-6)
+        row = turned.iloc[3]
+        items = [(smiles[3], row), (smiles[3], row.to_dict()), (smiles[3], turned.iloc[[3]])]
+        if held_by == "conditions":
+            items.append((table[["bar", "cation", "kelvin"]].iloc[3], None))
+        for item, conditions in items:
+            found = fitted.explain(item, conditions=conditions, methods=["attention"])
+            assert found.predictions[0].value == pytest.approx(expected[3], abs=1e-6)
+    with pytest.raises(DataError, match="conditions lacks bar"):
+        model.predict(smiles, conditions=turned.rename(columns={"bar": "pascal"}))
+
+
 EDGES = np.array([[0, 1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 6, 7, 0]])
 NODES = pd.DataFrame({"mass": np.linspace(0, 1, 8), "charge": np.linspace(5, -5, 8)})
 BONDS = pd.DataFrame({"length": np.linspace(1, 2, 8), "order": np.linspace(9, 3, 8)})

@@ -271,6 +271,15 @@ def test_ensembles_average_their_members():
     assert spread == pytest.approx(np.abs(members[0] - members[1]) / np.sqrt(2))
 
 
+def test_a_table_without_rows_is_refused_as_a_list_is():
+    """Pandas raised a ValueError about lengths."""
+    table = pd.DataFrame({"smiles": SMILES, "kelvin": 300 + LENGTHS, "bar": LENGTHS})
+    trained = MoleculeRegressor(**SMALL).fit(table, LENGTHS)
+    for empty, conditions in (([], np.zeros((0, 2))), (table[:0], None), (table[table.kelvin > 1e9], None)):
+        with pytest.raises(DataError, match="smiles is empty, expected at least one row"):
+            trained.predict(empty, conditions=conditions)
+
+
 @pytest.mark.parametrize("dtype", [bool, object, "boolean"])
 def test_conditions_that_are_true_or_false_are_numbers(dtype):
     """They were refused as text in fit; predict gave NaN."""

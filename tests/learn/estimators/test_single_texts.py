@@ -71,6 +71,15 @@ def test_an_array_without_axes_is_one_value(value):
         TextClassifier().fit(value, LABELS)
 
 
+@pytest.mark.parametrize("value", [Chem.MolFromSmiles("CCO"), 3, 1.5])
+def test_one_value_is_no_sequence(value):
+    for kind in (TextClassifier, MoleculeClassifier):
+        with pytest.raises(
+            DataError, match=f"X is a {type(value).__name__}, where a sequence is expected; give a list"
+        ):
+            kind().fit(value, LABELS)
+
+
 def test_molecules_of_rdkit_are_molecules():
     """They became the text `<rdkit.Chem.rdchem.Mol ...>`, which no molecule is, and NaN was predicted."""
     mols = [Chem.MolFromSmiles(text) for text in ("CCO", "c1ccccc1")]

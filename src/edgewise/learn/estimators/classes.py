@@ -1780,7 +1780,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         """Explain one row: which atoms the model attends to, and what changes its prediction.
 
         Args:
-            item: One row as `predict` takes it, or one SMILES; a dict or a Series names the values of a row.
+            item: One row as `predict` takes it, or one molecule; a dict or a Series names the values of a row.
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
             methods: Names of methods; see `edgewise.explain.methods`.
@@ -2136,7 +2136,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         """Explain one row: which atoms the model attends to, and what changes its prediction.
 
         Args:
-            item: One row as `predict` takes it, or one SMILES; a dict or a Series names the values of a row.
+            item: One row as `predict` takes it, or one molecule; a dict or a Series names the values of a row.
             target: The target that is explained; the first by default.
             label: The class whose probability is explained; the predicted one by default.
             methods: Names of methods; see `edgewise.explain.methods`.

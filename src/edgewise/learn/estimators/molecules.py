@@ -8,13 +8,16 @@ import numpy as np
 from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.learn.estimators.names import RowsLike, has_columns, one_row
+from edgewise.learn.estimators.names import RowsLike, column_names, has_columns, in_order, one_row
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
-from edgewise.learn.estimators.state import Estimator, names_of
+from edgewise.learn.estimators.state import Estimator, Names, names_of
 from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_arrays
+from edgewise.learn.readers.molecules.feature import Chem
+from edgewise.learn.readers.molecules.molecule import as_smiles
+from edgewise.learn.tables.cell import OK
 from edgewise.learn.tables.read import Values
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
@@ -49,6 +52,7 @@ def prediction_data(trained: FittedMolecules, inputs: Inputs) -> MoleculeData:
     """The molecules, to predict; a row that cannot be read stays, marked as unusable."""
     num_smiles = len(trained.columns.smiles_columns)
     smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"), num_smiles)
+    conditions = in_order("conditions", conditions, inputs.names.get("conditions", ()))
     molecules = molecules_from_arrays(
         smiles,
         None,
@@ -66,11 +70,25 @@ def prediction_data(trained: FittedMolecules, inputs: Inputs) -> MoleculeData:
     return molecules
 
 
+def names_of_conditions(X: object) -> Names:
+    """The names of the conditions that X holds: another call may give them as an argument."""
+    if not has_columns(X):
+        return {}
+    columns = zip(column_names("X", X), X.items(), strict=False)  # no names where columns are counted
+    return {"conditions": tuple(name for name, (_, column) in columns if _holds_numbers(column))}
+
+
+def names_of_run(trained: FittedMolecules) -> Names:
+    """The names of the columns of a run of the command line: X holds all of them."""
+    return {**inputs_of_run(trained), "conditions": trained.columns.descriptors_columns}
+
+
 MOLECULES = RowAdapter(
     task=TASK,
     table_task=TABLE,
     placeholders={"data": ("the molecules",), "smiles_columns": ("smiles",)},
-    names_of_run=inputs_of_run,
+    names_of_run=names_of_run,
+    names_of_rows=names_of_conditions,
     training_data=training_data,
     prediction_data=prediction_data,
 )
@@ -87,16 +105,20 @@ def explain(
     names = names_of(estimator, "conditions")
     conditions = one_row("conditions", extra_inputs["conditions"], names, trained.columns.descriptors_columns)
     smiles, conditions = smiles_and_conditions(
-        [item] if isinstance(item, str) else item, conditions, len(trained.columns.smiles_columns)
+        [item] if isinstance(item, str | Chem.Mol) else item, conditions, len(trained.columns.smiles_columns)
     )
+    conditions = in_order("conditions", conditions, names)
     if len(smiles) != 1:
         raise DataError(f"explain: X has {plural(len(smiles), 'row')}; an explanation is of one.")
 
-    (row,) = smiles.to_numpy(dtype=object).tolist() if has_columns(smiles) else smiles
-    row = (row,) if isinstance(row, str) else row
+    limits = trained.encoder.limits
+    rows = molecules_from_arrays(smiles, with_descriptors=False, limits=limits).rows  # in any form that predict reads
+    if rows.status != [OK]:
+        raise DataError(f"explain: {rows.status[0]}.")
+    texts = [as_smiles(rows.cells.frame[name][0], limits.max_atoms) for name in rows.columns.smiles_columns]
     numbers = () if conditions is None else as_numbers("conditions", conditions).ravel().tolist()
     label = None if label is None else str(label)
-    return explain_molecule(trained, row, numbers, target=target, label=label, methods=methods)
+    return explain_molecule(trained, texts, numbers, target=target, label=label, methods=methods)
 
 
 def smiles_and_conditions(
@@ -122,13 +144,13 @@ def smiles_and_conditions(
         text_names = [name for name in text_names if frame[name].notna().any()]
     texts = frame[text_names]
     # A column that has True beside None is one of objects: pandas makes numbers of it only by its items.
-    numbers = frame.drop(columns=text_names).apply(lambda column: column.astype("Float64"))
+    numbers = frame.drop(columns=text_names).astype("Float64").astype(np.float64)
     if not texts.shape[1]:
         raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, frame.columns))}.")
     if numbers.shape[1] and conditions is not None:
         raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
     if numbers.shape[1]:
-        conditions = numbers.apply(lambda column: column.to_numpy(dtype=np.float64, na_value=np.nan))
+        conditions = numbers
     return texts, conditions
 
 

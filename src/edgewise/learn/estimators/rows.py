@@ -139,7 +139,7 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
     row_names: Callable[..., Sequence[str] | None] = lambda X: None
     """What the rows of X are called, by which those of a Series are put into order; None where they are not named."""
     names_of_rows: Callable[..., Names] = lambda X: {}
-    """The names of columns that X has without being a DataFrame."""
+    """The names of columns of arguments that X holds: the features of graphs, the conditions beside molecules."""
     fixed_settings: Callable[[Estimator, Inputs], dict[str, object]] = lambda estimator, inputs: {}
     """Settings that follow from the training rows."""
     to_all_rows: Callable[[Inputs, EncodedTargets, Supervision], tuple[EncodedTargets, Supervision]] = (

@@ -237,7 +237,7 @@ def learn_names(estimator: Estimator, arguments: Mapping[str, object], names_of_
     Args:
         estimator: The estimator.
         arguments: X, y and what stands beside them, by name.
-        names_of_rows: Names that X has without being a DataFrame.
+        names_of_rows: The names of columns of arguments that X holds.
     """
     names = {argument: column_names(argument, values) for argument, values in arguments.items()}
     names |= {argument: listed for argument, listed in names_of_rows.items() if listed}

@@ -344,6 +344,12 @@ def conditions_of(trained: FittedMolecules, rows: Sequence[Values]) -> Float[np.
     return np.array([row[size:] for row in rows], dtype=np.float64).reshape(len(rows), -1)
 
 
+def smiles_of(trained: FittedMolecules, row: Values) -> list[str]:
+    """The molecules of a row, an InChI as SMILES."""
+    texts = row[: len(trained.columns.smiles_columns)]
+    return [as_smiles(text, trained.encoder.limits.max_atoms) for text in texts]
+
+
 def read(trained: FittedMolecules, rows: Sequence[Values]) -> MoleculeData:
     """Rows of molecules; a `DataError` names the first that cannot be read."""
     size = len(trained.columns.smiles_columns)
@@ -376,7 +382,7 @@ def statuses(trained: FittedMolecules, rows: Sequence[Values]) -> list[str]:
     names, encoder = trained.columns.smiles_columns, trained.encoder
     statuses = [OK] * len(rows)
     if encoder.settings.needs_coordinates:
-        embedded = [conformers(list(map(as_smiles, row[: len(names)])), encoder.limits) for row in rows]
+        embedded = [conformers(smiles_of(trained, row), encoder.limits) for row in rows]
         statuses = [conformer_status([conformer.how for conformer in of_row], names) for of_row in embedded]
     return encoder.with_filled(statuses, conditions_of(trained, rows))
 
@@ -384,11 +390,10 @@ def statuses(trained: FittedMolecules, rows: Sequence[Values]) -> list[str]:
 def item(trained: FittedMolecules, row: Values, target: str | None, label: object, top: int | None) -> Explainable:
     """The molecules of one row; all weights are listed, as atoms are few."""
     read(trained, [row])  # raises where a value cannot be read
-    size = len(trained.columns.smiles_columns)
     return molecule_item(
         trained,
-        tuple(map(as_smiles, row[:size])),
-        row[size:],
+        smiles_of(trained, row),
+        row[len(trained.columns.smiles_columns) :],
         target=target,
         label=None if label is None else str(label),
     )
