@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from edgewise.explain.explanation import Attribution, Explanation, Layer, Link, TargetPrediction, Unit
+from edgewise.explain.explanation import Attribution, Curve, Explanation, Layer, Link, TargetPrediction, Unit
 
 
 def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
@@ -28,3 +28,23 @@ def test_an_explanation_becomes_json_and_numbers_that_are_none_become_null():
     assert found["attributions"][0]["values"] == [1e-9, None]
     assert found["units"][1] == {"name": "O", "source": "smiles", "start": 1, "stop": 2}
     assert found["faithfulness"] is None
+
+
+def test_a_curve_far_from_zero_keeps_its_numbers():
+    """Seconds since 1970 were rounded to seven digits, so that all steps were one and the row stood elsewhere."""
+    seconds = 1.7e9 + np.arange(3.0)
+    curve = Curve("time", seconds, np.array([0.1, 1 / 3, 0.5]), 1.7e9 + 1.5)
+    found = Explanation(
+        kind="molecule",
+        title="C",
+        sources={"smiles": "C"},
+        predictions=(TargetPrediction("y", 0.3),),
+        explained="y",
+        units=(Unit("C", "smiles", 0, 1),),
+        layers=(),
+        attributions=(),
+        curves=(curve,),
+    ).to_json()["curves"]
+    assert found == [
+        {"name": "time", "at": seconds.tolist(), "predictions": [0.1, 0.3333333, 0.5], "here": 1.7e9 + 1.5}
+    ]

@@ -1,5 +1,6 @@
 """Molecules and graphs in a real browser: atoms, parts and nodes say the numbers of the explanation."""
 
+import itertools
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 
@@ -91,6 +92,20 @@ def test_numbers_that_lie_close_are_told_apart_on_the_axes_of_a_curve(opened):
     rings = [page.inner_text(f'[data-figure="curve-{number}"] figcaption') for number in (1, 2, 3)]
     assert [ring.rpartition("row, ")[2] for ring in rings] == ["2015.", "123456.5.", "−0.000125."]
     assert "→ 2015" in " ".join(texts(2, "circle title"))
+
+
+def test_long_numbers_at_a_tick_stand_within_the_chart(opened):
+    seconds = np.linspace(1700002008.0, 1700002022.0, 15)
+    page = opened(replace(molecule_case(), curves=(Curve("time", seconds, seconds - 1.6999e9, seconds[0]),)))
+    boxes = page.eval_on_selector_all(
+        '[data-figure="curve-1"] svg text[font-size="11"]',
+        "all => all.map(text => { const { x, y, width } = text.getBBox(); return [text.textContent, x, y, width]; })",
+    )
+    width = page.eval_on_selector('[data-figure="curve-1"] svg', "svg => svg.viewBox.baseVal.width")
+    assert all(x >= 0 and x + length <= width for _, x, _, length in boxes)
+    below = sorted((x, x + length) for text, x, _, length in boxes if text.startswith("17"))
+    assert len(below) >= 2
+    assert all(end < start for (_, end), (start, _) in itertools.pairwise(below))
 
 
 def test_a_graph_is_walked_by_keyboard_and_zoomed_from_groups_to_nodes(opened):

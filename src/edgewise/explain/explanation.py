@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Int
 
-from edgewise.explain.numbers import NUM_DIGITS, formatted, num_digits
+from edgewise.explain.numbers import MAX_DIGITS, NUM_DIGITS, formatted, num_digits
 
 Kind = Literal["text", "molecule", "graph"]
 """What the input is: texts, molecules, or a node in its graph."""
@@ -198,13 +198,26 @@ class Explanation:
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as dictionaries, lists, strings and numbers of seven digits, or more where predictions lie
-        far from 0; None for NaN."""
+        far from 0, and the value of the row on a curve in full; None for NaN."""
         numbers = [prediction for prediction in self.predictions if not prediction.label]
         digits = max((num_digits(number.value, number.std) for number in numbers), default=NUM_DIGITS)
         return _plain(self, digits)
 
 
+def _plain_curve(curve: Curve, digits: int) -> dict[str, Any]:
+    """Numbers of a row may lie far from 0, too, such as years, and the curve must stand beside the row's own."""
+    size, span = np.abs(curve.at).max(initial=0), np.ptp(curve.at) if len(curve.at) else 0.0
+    return {
+        "name": curve.name,
+        "at": _plain(curve.at, num_digits(float(size), float(span))),
+        "predictions": _plain(curve.predictions, digits),
+        "here": _plain(curve.here, MAX_DIGITS),
+    }
+
+
 def _plain(value: Any, digits: int) -> Any:
+    if isinstance(value, Curve):
+        return _plain_curve(value, digits)
     if dataclasses.is_dataclass(value):
         return {field.name: _plain(getattr(value, field.name), digits) for field in dataclasses.fields(value)}
     if isinstance(value, dict):

@@ -98,6 +98,8 @@ def test_molecules(molecules):
     found = molecules.explain(row)
     assert found.predictions[0].value == pytest.approx(predicted[0][0].value, rel=1e-5)
     assert [curve.here for curve in found.curves] == [301.5, 3.0]
+    single = molecules.explain({**row, "condition_1": np.float32(298.2)})
+    assert single.curves[0].here == 298.2, "float32 has no digits more"
 
 
 def test_nodes(graph, tmp_path):

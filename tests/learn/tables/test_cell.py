@@ -7,7 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from edgewise.learn.tables.cell import distinct, missing, parse_columns, stripped
+from edgewise.learn.tables.cell import Problems, distinct, missing, parse_columns, read_numbers, stripped
 
 SIGNS = ["", "a", " ", "B", "é", "\u00a0", "\x1c", "\u2003", "\t", "中", "x y", "\x7f", "\u200b", "\x85", "nan"]
 FORMS = {
@@ -41,6 +41,12 @@ def test_truth_values_are_one_and_zero_where_numbers_are_read():
     values, bad = parse_columns([["True", " FALSE", "false", "1", "yes", ""]], np.float64)
     assert values[:4, 0].tolist() == [1, 0, 0, 1]
     assert bad == [{4: ("yes", "'yes' is not a number"), 5: ("", "empty cell, expected a number")}]
+
+
+def test_messages_have_the_digits_of_the_type():
+    problems = Problems()
+    read_numbers(np.array([1, -0.1], dtype=np.float32), "weight", problems, may_be_negative=False)
+    assert problems.first == {1: ("weight", "-0.1", "'-0.1' is negative, expected zero or more")}
 
 
 def test_a_column_without_blanks_is_not_copied():

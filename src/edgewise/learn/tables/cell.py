@@ -153,7 +153,7 @@ def read_numbers(
     values, bad = within(cells, *parse_numbers(cells), limit)
     if not may_be_negative:
         for row in np.flatnonzero(values < 0).tolist():
-            values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
+            values[row], cell = math.nan, _text_at(cells, row)
             problems.add(row, column, cell, f"{cell.strip()!r} is negative, expected zero or more")
 
     for row, (cell, reason) in bad.items():
@@ -241,13 +241,13 @@ def within(
             these are the whole column.
     """
     for row in too_large(values, limit).tolist():
-        values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
+        values[row], cell = math.nan, _text_at(cells, row)
         bad[row] = (cell, reason_too_large(cell, limit))
     if is_lost is None:
         is_lost = limit < LARGEST and is_too_small(largest_absolute(values))
     if is_lost:
         for row in np.flatnonzero(np.nan_to_num(values)).tolist():
-            values[row], cell = math.nan, as_text(to_arrow(cells)[row].as_py())
+            values[row], cell = math.nan, _text_at(cells, row)
             bad[row] = (cell, reason_too_small(cell))
     return values, bad
 
@@ -266,6 +266,11 @@ def to_arrow(cells: Texts) -> "pa.ChunkedArray":
         is_number = getattr(getattr(cells, "dtype", None), "kind", "O") in NUMBER_KINDS
         column = pa.array(cells, None if is_number else pa.large_string())
     return column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+
+
+def _text_at(cells: Texts, row: int) -> str:
+    """One cell as text."""
+    return as_texts(joined(to_arrow(cells).slice(row, 1)))[0].as_py()
 
 
 def as_text(value: object) -> str:

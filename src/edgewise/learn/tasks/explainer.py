@@ -199,6 +199,8 @@ def _number(field_name: str, value: object) -> float:
         if reason:
             raise DataError(f"{field_name}: {reason[:120]}.")
         value = number
+    if isinstance(value, np.floating):
+        value = float(str(value))  # 0.1 of float32 is 0.10000000149011612 as a Python float
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
         raise DataError(f"{field_name} is a {type(value).__name__}, expected a number.")
     try:

@@ -123,24 +123,28 @@ function ticks(least, most, number = 4) {
   return { values: found, step };
 }
 
+const LETTER_WIDTH = 6.6; // of a digit at a tick
 const FINER = 100; // times finer than the ticks are the numbers of a point
 
 /** A chart of lines: series are { name, color, xs, ys, thick, dash }, `dot` is { x, y } to point at. */
 function lineChart({ series, xLabel, yLabel, dot = null, width = 400, height = 250 }) {
-  const [left, right, top, bottom] = [54, 14, 20, 42];
   const known = (values) => values.filter((value) => value !== null);
   const [xs, ys] = ["xs", "ys"].map((axis) => known(series.flatMap((one) => one[axis])));
   if (!xs.length || !ys.length) return { width, height: 0, shapes: [] };
   const [x0, x1, y0, y1] = [Math.min(...xs), Math.max(...xs), Math.min(...ys), Math.max(...ys)];
   const pad = 0.06 * (y1 - y0 || Math.abs(y1) || 1);
+  const [xTicks, yTicks] = [ticks(x0, x1), ticks(y0 - pad, y1 + pad)];
+  const at = (value, { step }, finer = 1) => shown(value, digitsOfStep(value, step / finer));
+  const room = ({ values, step }) => LETTER_WIDTH * Math.max(0, ...values.map((value) => at(value, { step }).length));
+  const [left, right, top, bottom] = [Math.max(54, room(yTicks) + 10), Math.max(14, room(xTicks) / 2), 20, 42];
+  const isCrowded = xTicks.values.length * (room(xTicks) + LETTER_WIDTH) > width - left;
   const x = (value) => left + ((width - left - right) * (value - x0)) / (x1 - x0 || 1);
   const y = (value) => height - bottom - ((height - top - bottom) * (value - y0 + pad)) / (y1 - y0 + 2 * pad || 1);
   const [ink, pale, dim] = ["ink", "pale", "dim"].map(themed);
   const shapes = [];
-  const [xTicks, yTicks] = [ticks(x0, x1), ticks(y0 - pad, y1 + pad)];
-  const at = (value, { step }, finer = 1) => shown(value, digitsOfStep(value, step / finer));
-  for (const value of xTicks.values) {
+  for (const [number, value] of xTicks.values.entries()) {
     shapes.push({ kind: "line", x1: x(value), x2: x(value), y1: top, y2: height - bottom, stroke: pale, thick: 0.8 });
+    if (isCrowded && number % 2) continue;
     shapes.push({ kind: "text", x: x(value), y: height - bottom + 16, text: at(value, xTicks), anchor: "middle", size: 11, fill: dim });
   }
   for (const value of yTicks.values) {
