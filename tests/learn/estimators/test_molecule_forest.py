@@ -10,11 +10,15 @@ from safetensors.torch import load_file, save_file
 from edgewise.errors import RunFolderError
 from edgewise.learn.estimators import MoleculeClassifier, MoleculeRegressor
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
+from edgewise.learn.tasks.companions import FittingRows
+from edgewise.learn.tasks.molecules.companions import grow_forest
 from edgewise.learn.tasks.molecules.settings import SETTINGS
 from edgewise.learn.tasks.molecules.task import TASK
 from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.targets import outputs_of
+from edgewise.learn.training.loss import TargetLoss
 from edgewise.learn.training.metrics import scores_by_target
+from edgewise.learn.training.settings import TrainSettings
 
 SMALL = {"epochs": 2, "model_dim": 8, "num_heads": 2, "num_layers": 1, "head_dim": 8, "num_variants": 2}
 ENDS = ("O", "N", "Cl", "C(=O)O", "c1ccccc1")
@@ -68,6 +72,25 @@ def test_validation_rows_are_scored_before_they_are_learned(tmp_path):
     assert scores["validation"]["y"]["roc_auc"] < 0.8 < 0.95 < learned["y"]["roc_auc"]
     assert scores["training"]["y"]["roc_auc"] > 0.95
     assert TASK.evaluate(prepared, results)["validation"] == scores["validation"]
+
+
+def test_it_weighs_classes_as_the_loss_does():
+    """Of 20 molecules that nothing tells apart 2 are of the rare class: by rows a tenth, balanced a half."""
+    fitted = MoleculeClassifier(**SMALL).fit(SMILES, LABELS["two"]).trained
+    labels = np.arange(20) % 10 == 0
+    data = molecules_from_arrays(["CCO"] * 20, labels.astype(float), task_type="classification")
+    batch, nothing, rare = fitted.batches(data).batch(np.arange(1)), np.zeros(0, np.int64), []
+    for class_weights in ((), ((20 / (2 * 18), 20 / (2 * 2)),)):
+        loss = TargetLoss("classification", "mse", class_weights=class_weights)
+        forest = grow_forest(fitted, data, FittingRows(np.arange(20), nothing, TrainSettings(), loss)).module
+        rare.append(forest(batch).sigmoid().item())
+    assert rare == pytest.approx([0.1, 0.5], abs=0.08)
+
+
+def test_more_training_rows_than_a_forest_learns_from_leave_no_room_for_validation_rows(monkeypatch):
+    monkeypatch.setattr("edgewise.learn.tasks.molecules.companions.FOREST_ROWS", 20)
+    model = MoleculeClassifier(**SMALL, companions=("forest",)).fit(SMILES, LABELS["two"])
+    assert np.isfinite(model.predict_proba(NEW)).all()
 
 
 @pytest.mark.parametrize("kind", [MoleculeClassifier, MoleculeRegressor])

@@ -204,8 +204,9 @@ def best_share(of_rows: np.ndarray, of_prior: np.ndarray) -> int:
     return best if errors[0] - errors[best] > standard_error else 0
 
 
-def output_weights(fitted: FittedTable, data: Data, rows: np.ndarray, loss: TargetLoss) -> np.ndarray:
-    """`(row, output)`: how much each output of some rows counts in a loss that weighs rows and classes."""
+def target_weights(data: Data, rows: np.ndarray, loss: TargetLoss) -> np.ndarray:
+    """`(row, target)`, or `(row, 1)` where all targets count the same: how much each counts in a loss that weighs rows
+    and classes."""
     weights = data.rows.weights[rows, None].astype(np.float32)
     if not loss.class_weights:
         return weights
@@ -213,5 +214,11 @@ def output_weights(fitted: FittedTable, data: Data, rows: np.ndarray, loss: Targ
     targets = data.rows.targets[rows]
     numbers = np.nan_to_num(targets).astype(np.int64).T
     of_class = [np.array(weight)[column] for weight, column in zip(loss.class_weights, numbers, strict=True)]
-    of_target = weights * np.stack(of_class, axis=1).astype(np.float32)
-    return np.repeat(of_target, fitted.num_classes, axis=1) if fitted.task_type == "multiclass" else of_target
+    return weights * np.stack(of_class, axis=1).astype(np.float32)
+
+
+def output_weights(fitted: FittedTable, data: Data, rows: np.ndarray, loss: TargetLoss) -> np.ndarray:
+    """`(row, output)`, or `(row, 1)`: the same of each output."""
+    weights = target_weights(data, rows, loss)
+    is_by_target = bool(loss.class_weights) and fitted.task_type == "multiclass"
+    return np.repeat(weights, fitted.num_classes, axis=1) if is_by_target else weights

@@ -127,7 +127,7 @@ def fit_forest(
     Args:
         features: (row, feature), finite.
         targets: (row, target); NaN where missing.
-        weights: (row).
+        weights: (row), or (row, target).
         num_classes: For each target its number of classes; 0 for regression.
         seed: Seed of the trees.
         trees: How many for each target; by default `num_trees`.
@@ -140,6 +140,7 @@ def fit_forest(
     from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 
     trees = trees or num_trees(len(features), features.shape[1], len(num_classes))
+    weights = np.broadcast_to(weights.reshape(len(weights), -1), targets.shape)
     models: list[Model | Classifier] = []
     for column, count in enumerate(num_classes):
         is_present = ~np.isnan(targets[:, column])
@@ -152,7 +153,7 @@ def fit_forest(
         with warnings.catch_warnings():
             # Each tree says it, and names of classes that many rows have each their own are the user's to judge.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-            forest.fit(features[is_present], values, sample_weight=weights[is_present])
+            forest.fit(features[is_present], values, sample_weight=weights[is_present, column])
         models.append(baseline)
 
     return Baseline(tuple(models), num_classes)

@@ -18,7 +18,7 @@ from edgewise.learn.companions.substructures import features_of, with_substructu
 from edgewise.learn.outputs import Targets
 from edgewise.learn.readers.molecules.data import MoleculeData
 from edgewise.learn.tables.split import evenly_spaced
-from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh
+from edgewise.learn.tasks.companions import CompanionKind, FittingRows, Fresh, target_weights
 from edgewise.learn.tasks.molecules.encoder import (
     ROWS_IN_MEMORY,
     FittedMolecules,
@@ -55,11 +55,11 @@ def grow_forest(fitted: FittedMolecules, data: MoleculeData, fitting: FittingRow
         # Most substructures are rare, and a tree tries few of them at a time.
         num_classes = fitted.num_classes
         trees = num_trees(len(rows), math.isqrt(features.shape[1]), len(num_classes))
-        targets, weights = data.rows.targets[rows], data.rows.weights[rows]
+        targets, weights = data.rows.targets[rows], target_weights(data, rows, fitting.loss)
         forests = fit_forest(features, targets, weights, num_classes, seed=fitting.recipe.seed, trees=trees)
         return Forest.from_scikit_learn(forests.models, num_classes, is_binary=fitted.task_type == "classification")
 
-    more = evenly_spaced(fitting.validation, FOREST_ROWS - len(fitting.rows))
+    more = evenly_spaced(fitting.validation, max(0, FOREST_ROWS - len(fitting.rows)))
     return Fresh(grown(fitting.rows), lambda: grown(np.union1d(fitting.rows, more)))
 
 
