@@ -296,6 +296,22 @@ def test_rows_of_the_same_molecules_are_found_where_numbers_are_rounded(dtype):
     torch.testing.assert_close(found, expected.to(dtype))
 
 
+def test_long_chains_are_different_molecules_without_descriptors():
+    """The cosine of two neighbors is above 0.999, and was taken for 1: the covariance was indefinite, and each chain
+    was given what is its neighbors' own."""
+    store = MoleculeStore.from_smiles(["C" * length for length in range(8, 24)], with_descriptors=False)
+    rows, conditions = np.arange(96) % 16, np.linspace(-1, 1, 96)[:, None]
+    batch = with_substructures(store.batch(rows[:, None], conditions), NUM_KINDS)
+    found = RowPairs.of(known := ProcessRows.of(**_numbers(batch)), known)
+    expected = torch.from_numpy(rows[:, None] == rows)
+    assert torch.equal(torch.stack(found.same, 1), expected.nonzero())
+    assert torch.linalg.eigvalsh(found.covariance(_first_logs(1))).min() > -1e-6
+
+    own = np.random.default_rng(0).standard_normal(16)[rows]
+    process = GaussianProcess.fit(batch, own[:, None], np.ones(96))
+    np.testing.assert_allclose(process(batch).numpy()[:, 0], own, atol=0.05)
+
+
 def test_it_learns_how_likely_noise_is():
     """A target that follows a descriptor is learned; one that follows nothing is noise."""
     batch = batch_of([[number % 10] for number in range(60)], np.zeros((60, 0)))

@@ -11,8 +11,10 @@ from torch.autograd.function import BackwardCFunction
 BLOCK_ROWS, NUM_PAIRS = 64, 2**18
 """Rows of a covariance, and its numbers, that are computed at the same time: it needs a dozen times their memory
 on the way, and is slower where that is not in a cache."""
-SAME, ALIKE = {torch.float64: 1e-11, torch.float32: 1e-5}, 0.999
-"""Molecules whose mean squared distance is below and whose cosine is above count as the same, up to rounding."""
+SAME = {torch.float64: 1e-11, torch.float32: 1e-5}
+"""Molecules with equal counts whose mean squared distance is below count as the same, up to rounding."""
+CODED_ROWS = 1024
+"""Molecules whose counts are coded at the same time."""
 
 
 class ProcessRows(NamedTuple):
@@ -21,6 +23,8 @@ class ProcessRows(NamedTuple):
     descriptors: Float[Tensor, " molecule descriptor"]
     substructures: Float[Tensor, " molecule kind"]
     """The count of each substructure, scaled."""
+    codes: Int64[Tensor, " molecule"]
+    """A number for each molecule, equal where all counts are: cosines of long chains are 1 but for rounding."""
     molecules: Int64[Tensor, " combination component"]
     """The different combinations of molecules."""
     combination_of_row: Int64[Tensor, " row"]
@@ -32,6 +36,7 @@ class ProcessRows(NamedTuple):
         """Rows with these molecules: in float64, where the device has it; square roots of the counts of
         substructures, of length 1 together, in float32."""
         dtype = torch.float32 if conditions.device.type == "mps" else torch.float64
+        codes = _codes(substructures)  # before they may be scaled in place
         # Kind after kind, as `_products` reads them.
         counts = substructures.T.to(torch.float32, memory_format=torch.contiguous_format).sqrt_()
         counts = (counts / counts.norm(dim=0).clamp_min(1e-12)).T
@@ -43,7 +48,7 @@ class ProcessRows(NamedTuple):
             int(combination_of_row.max()) + 1 if len(combination_of_row) else 0, molecules.shape[1]
         )
         combinations[combination_of_row] = molecules
-        return cls(descriptors.to(dtype), counts, combinations, combination_of_row, conditions.to(dtype))
+        return cls(descriptors.to(dtype), counts, codes, combinations, combination_of_row, conditions.to(dtype))
 
     def select(self, rows: slice | Tensor) -> "ProcessRows":
         """Some of the rows, and all molecules."""
@@ -77,7 +82,9 @@ class RowPairs(NamedTuple):
         squared_distance = squared_distance / max(one.molecules.shape[1] * one.descriptors.shape[1], 1)
         if not one.conditions.shape[1]:
             return cls(one, other, similarity, squared_distance, (one.molecules.new_empty(0),) * 2)
-        is_same = (squared_distance < SAME[squared_distance.dtype]) & (similarity > ALIKE)
+        is_same = squared_distance < SAME[squared_distance.dtype]
+        for mine, theirs in zip(one.molecules.T, other.molecules.T, strict=True):
+            is_same &= one.codes[mine][:, None] == other.codes[theirs]
         mine, theirs = is_same[one.combination_of_row][:, other.combination_of_row].nonzero().T
         return cls(one, other, similarity, squared_distance, (mine, theirs))
 
@@ -94,6 +101,12 @@ class RowPairs(NamedTuple):
         near, near_all = _matern(_squares(conditions[:, None], other_conditions, lengths[:2]))
         same_molecule = factors[6:8] @ _matern(_squares(conditions[rows], other_conditions[other_rows], lengths[2:]))
         return torch.addcmul(factors[5] * near_all, result, near).index_put(self.same, same_molecule, accumulate=True)
+
+
+def _codes(counts: Tensor) -> Int64[Tensor, " molecule"]:
+    """A number for each row of whole numbers, equal where all of them are."""
+    factors = torch.randint(2**62, (counts.shape[1],), generator=torch.Generator().manual_seed(0)).to(counts.device)
+    return torch.cat([(part.long() * factors).sum(1) for part in counts.split(CODED_ROWS)])
 
 
 def row_blocks(num_rows: int, num_others: int) -> Iterator[slice]:
