@@ -18,9 +18,10 @@ from edgewise import (
     LinkPredictor,
     MoleculeRegressor,
     NodeClassifier,
+    NodeKFold,
     NodeRegressor,
 )
-from edgewise.learn.estimators.labels import has_label, has_target, labels_of
+from edgewise.learn.estimators.labels import has_label, labels_of
 from edgewise.learn.estimators.numbers import as_numbers
 
 pytestmark = pytest.mark.filterwarnings("ignore:[a-z_]+. [0-9]+ rows? lacks? something")  # see test_python_warns.py
@@ -250,7 +251,8 @@ def test_tensors_of_a_computation():
     for tensor in (torch.ones(3, 2, requires_grad=True), torch.ones(3, 2, dtype=torch.bfloat16)):
         for values in (tensor, list(tensor)):
             np.testing.assert_array_equal(as_numbers("y", values), np.ones((3, 2)))
-        assert has_target(tensor).all()
+        for y in (tensor, list(tensor), tensor[:, 0]):
+            assert sorted(test.item() for _, test in NodeKFold(3).split(tensor, y)) == [0, 1, 2]
     features, edges, _ = graph()
     targets = torch.arange(30.0, requires_grad=True)
     NodeRegressor(model="gcn", **SMALL).fit(np.nan_to_num(features), targets, edges)
