@@ -1,6 +1,7 @@
 """MoleculeRegressor and MoleculeClassifier behave as scikit-learn's estimators do."""
 
 import warnings
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -310,3 +311,32 @@ def test_true_beside_none_is_a_condition():
         np.testing.assert_array_equal(trained.predict(table), trained.predict(as_numbers))
         row = {"smiles": SMILES[1], "hot": None}
         np.testing.assert_array_equal(trained.predict([row]), trained.predict(as_numbers[1:2]))
+
+
+@pytest.mark.filterwarnings("ignore:predict. ")
+def test_columns_keep_their_roles_whatever_their_cells_are(tmp_path):
+    table = pd.DataFrame({"smiles": SMILES, "kelvin": np.linspace(280, 320, 40)})
+    fitted = MoleculeRegressor(**SMALL).fit(table, LENGTHS)
+    fitted.save(tmp_path / "run")
+    for model in (fitted, MoleculeRegressor.load(tmp_path / "run")):
+        expected = model.predict(table[:3])
+
+        for nothing in (np.nan, None, pd.NA):
+            unread = table[:3].assign(smiles=[nothing] * 3)
+            assert np.isnan(model.predict(unread)).all()
+            assert model.status_of(unread) == ["smiles: The SMILES is empty, expected one molecule"] * 3
+
+        mistyped = table[:3].assign(kelvin=[280.0, "warm", table["kelvin"][2]])
+        np.testing.assert_allclose(model.predict(mistyped), [expected[0], np.nan, expected[2]])
+        assert model.status_of(mistyped)[1] == "kelvin: 'warm' is not a number"
+        written = table[:3].assign(kelvin=table["kelvin"][:3].map(str))
+        np.testing.assert_array_equal(model.predict(written), expected)
+
+
+@pytest.mark.parametrize("hold", [lambda numbers: [Decimal(str(number)) for number in numbers], pd.Categorical])
+def test_decimals_and_categories_of_numbers_are_conditions(hold):
+    kelvin = np.arange(40) / 4
+    table = pd.DataFrame({"smiles": pd.Categorical(SMILES), "kelvin": hold(kelvin)})
+    model = MoleculeRegressor(**SMALL).fit(table, LENGTHS)
+    plain = pd.DataFrame({"smiles": SMILES, "kelvin": kelvin})
+    np.testing.assert_array_equal(model.predict(table), MoleculeRegressor(**SMALL).fit(plain, LENGTHS).predict(plain))

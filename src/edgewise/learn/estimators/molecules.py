@@ -1,5 +1,7 @@
 """Arrays as rows of molecules: the functions behind MoleculeClassifier and MoleculeRegressor."""
 
+from collections.abc import Hashable
+from decimal import Decimal
 from numbers import Real
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from edgewise.learn.readers.molecules.data import MoleculeData, molecules_from_a
 from edgewise.learn.readers.molecules.feature import Chem
 from edgewise.learn.readers.molecules.molecule import as_smiles
 from edgewise.learn.tables.cell import OK
+from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.read import Values
 from edgewise.learn.tasks.molecules.encoder import FittedMolecules
 from edgewise.learn.tasks.molecules.explainable import explain_molecule
@@ -51,7 +54,7 @@ def training_data(job: PropertyRunSettings, inputs: Inputs, columns: TrainingCol
 def prediction_data(trained: FittedMolecules, inputs: Inputs) -> MoleculeData:
     """The molecules, to predict; a row that cannot be read stays, marked as unusable."""
     num_smiles = len(trained.columns.smiles_columns)
-    smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"), num_smiles)
+    smiles, conditions = smiles_and_conditions(inputs.X, inputs.extra.get("conditions"), trained.columns)
     conditions = in_order("conditions", conditions, inputs.names.get("conditions", ()))
     molecules = molecules_from_arrays(
         smiles,
@@ -105,7 +108,7 @@ def explain(
     names = names_of(estimator, "conditions")
     conditions = one_row("conditions", extra_inputs["conditions"], names, trained.columns.descriptors_columns)
     smiles, conditions = smiles_and_conditions(
-        [item] if isinstance(item, str | Chem.Mol) else item, conditions, len(trained.columns.smiles_columns)
+        [item] if isinstance(item, str | Chem.Mol) else item, conditions, trained.columns
     )
     conditions = in_order("conditions", conditions, names)
     if len(smiles) != 1:
@@ -122,15 +125,15 @@ def explain(
 
 
 def smiles_and_conditions(
-    X: "RowsLike | DataFrame", conditions: object, num_smiles: int | None = None
+    X: "RowsLike | DataFrame", conditions: object, trained_columns: Columns | None = None
 ) -> tuple[Values, Values | None]:
-    """SMILES and conditions; a DataFrame holds both, its text columns and its numbers, of which True is 1. They stay
-    DataFrames, so that messages call columns by their names.
+    """SMILES and conditions; a DataFrame holds both: its columns of numbers, of which True is 1, are conditions, unless
+    a trained model knows the columns by their names. They stay DataFrames, so that messages call columns by names.
 
     Args:
         X: The rows.
         conditions: Their conditions, where X does not hold them.
-        num_smiles: The columns of SMILES of a trained model: of more columns, those without any cell are numbers.
+        trained_columns: The columns of a trained model.
 
     Raises:
         DataError: X is a single string or has no text column, or conditions are given twice.
@@ -139,19 +142,24 @@ def smiles_and_conditions(
     if not hasattr(X, "select_dtypes"):
         return (X.tolist() if hasattr(X, "tolist") else list(X)), conditions
     frame: DataFrame = X
-    text_names = [name for name in frame.columns if not _holds_numbers(frame[name])]
-    if num_smiles is not None and len(text_names) > num_smiles:
-        text_names = [name for name in text_names if frame[name].notna().any()]
-    texts = frame[text_names]
-    # A column that has True beside None is one of objects: pandas makes numbers of it only by its items.
-    numbers = frame.drop(columns=text_names).astype("Float64").astype(np.float64)
-    if not texts.shape[1]:
+    text_names = _names_of_smiles(frame, trained_columns)
+    if not text_names:
         raise DataError(f"X has no text column with SMILES; its columns are {', '.join(map(str, frame.columns))}.")
+    numbers = frame.drop(columns=text_names)
     if numbers.shape[1] and conditions is not None:
         raise DataError("conditions came twice: as number columns of X and as an argument; give them once.")
-    if numbers.shape[1]:
-        conditions = numbers
-    return texts, conditions
+    return frame[text_names], _plain_numbers(numbers) if numbers.shape[1] else conditions
+
+
+def _names_of_smiles(frame: "DataFrame", trained_columns: Columns | None) -> list[Hashable]:
+    """The columns of SMILES: those of the training by their names, else those that do not hold numbers."""
+    smiles = () if trained_columns is None else trained_columns.smiles_columns
+    if smiles and trained_columns is not None and set(smiles) <= set(frame.columns) <= set(trained_columns.inputs):
+        return list(smiles)
+    names: list[Hashable] = [name for name in frame.columns if not _holds_numbers(frame[name])]
+    if smiles and len(names) > len(smiles):  # of more columns, those without any cell are numbers
+        names = [name for name in names if frame[name].notna().any()]
+    return names
 
 
 def _holds_numbers(column: "Series") -> bool:
@@ -159,4 +167,11 @@ def _holds_numbers(column: "Series") -> bool:
     if column.dtype.kind in "biuf":
         return True
     cells = column.dropna()
-    return column.dtype == object and len(cells) > 0 and all(isinstance(cell, Real | np.bool_) for cell in cells)
+    return len(cells) > 0 and all(isinstance(cell, Real | Decimal | np.bool_) for cell in cells)
+
+
+def _plain_numbers(numbers: "DataFrame") -> "DataFrame":
+    """Columns of numbers with NaN where one is missing; those with other cells stay, to be judged row by row."""
+    has_numbers = [name for name in numbers.columns if numbers[name].dtype.kind in "biuf"]
+    objects = numbers.astype({name: object for name in numbers.columns if name not in has_numbers})
+    return objects.astype(dict.fromkeys(has_numbers, "Float64")).astype(dict.fromkeys(has_numbers, np.float64))
