@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from edgewise import DataError, SettingError
+from edgewise.cli.main import main
 from edgewise.learn.estimators import (
     EdgeRegressor,
     Forecaster,
@@ -65,6 +66,23 @@ def test_columns_are_taken_by_name(fit, rows, data, tmp_path):
             model.predict(data.rename(columns={last: "other"}))
         with pytest.raises(DataError, match=f"X lacks {last}"):
             model.score(data.drop(columns=last), LABELS)
+
+
+@pytest.mark.parametrize(
+    ("model", "data"),
+    [
+        (TextClassifier(model="gru", random_state=0, **SMALL), TEXTS),
+        (MoleculeRegressor(molecule_descriptors=False, random_state=0, **SMALL), MOLECULES),
+    ],
+)
+def test_a_saved_folder_takes_the_columns_of_a_file_by_name(model, data, tmp_path):
+    fitted = model.fit(data, LABELS if data is TEXTS else np.arange(24.0))
+    fitted.save(tmp_path / "model")
+    data[data.columns[::-1]].assign(more="not read").to_csv(tmp_path / "x.csv", index=False)
+    assert main(["predict", str(tmp_path / "model"), str(tmp_path / "x.csv"), "-o", str(tmp_path / "y.csv")]) == 0
+    written = pd.read_csv(tmp_path / "y.csv")
+    expected = fitted.predict_proba(data)[:, 1] if data is TEXTS else fitted.predict(data)
+    np.testing.assert_allclose(written["target_prob_yes" if data is TEXTS else "target_pred"], expected, rtol=1e-4)
 
 
 def test_rows_for_validation_are_joined_by_name():

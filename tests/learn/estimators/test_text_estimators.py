@@ -14,6 +14,7 @@ from cli_tables import write_csv
 from edgewise import DataError, RunFolderError, SettingError, TextClassifier, TextRegressor
 from edgewise.learn.companions.word_counts import WordCounts
 from edgewise.learn.estimators.parameters import changed_values
+from edgewise.learn.readers.texts.data import written
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.companions import FittingRows
 from edgewise.learn.tasks.text_encoder import COUNTS_OF_WORDS
@@ -112,6 +113,52 @@ def test_several_columns_are_distinguished():
     assert classifier.score(frame, first) == 1.0
     with pytest.raises(DataError, match="1 column of texts, but the model was trained on 2"):
         classifier.predict(["great"])
+
+
+def test_whole_numbers_are_the_same_texts_beside_a_gap():
+    rows = pd.DataFrame({"title": ["film"] * 40, "year": [2001, 2002] * 20})
+    model = TextClassifier(model="gru", model_dim=8, epochs=2, companions=["none"]).fit(rows, ["new", "old"] * 20)
+    expected = model.predict_proba(rows[:2])
+    assert (expected[0] != expected[1]).any()
+
+    with_gap = pd.DataFrame({"title": ["film"] * 3, "year": [2001, 2002, None]})
+    assert with_gap["year"].dtype == float
+    for same in (with_gap, with_gap.astype({"year": "Int64"}), with_gap.to_numpy(), with_gap.to_numpy().tolist()):
+        np.testing.assert_array_equal(model.predict_proba(same)[:2], expected)
+    np.testing.assert_array_equal(model.predict_proba(with_gap[:1]), expected[:1])
+    for row in (rows.iloc[0], with_gap.iloc[0], {"title": "film", "year": 2001}, ["film", 2001.0]):
+        (prediction,) = model.explain(row).predictions
+        assert list(prediction.probabilities.values()) == pytest.approx(expected[0].tolist(), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (2001.0, "2001"),
+        (np.float32(-3), "-3"),
+        (0.5, "0.5"),
+        (1e300, "1e+300"),
+        (np.inf, "inf"),
+        (np.nan, ""),
+        (7, "7"),
+    ],
+)
+def test_how_a_number_is_written_among_texts(value, text):
+    assert written(value) == text
+
+
+def test_one_target_keeps_its_shape_in_a_folder(tmp_path):
+    for number, y in enumerate((STARS, np.reshape(STARS, (-1, 1)), pd.DataFrame({"stars": STARS}))):
+        model = TextRegressor(model="gru", model_dim=8, epochs=1, companions=["none"]).fit(TEXTS, y)
+        model.save(tmp_path / f"{number}")
+        loaded = TextRegressor.load(tmp_path / f"{number}")
+        assert loaded.predict(TEXTS[:3]).shape == model.predict(TEXTS[:3]).shape == (3, *np.shape(y)[1:])
+        loaded.save(tmp_path / f"{number} again")
+        assert TextRegressor.load(tmp_path / f"{number} again").predict(TEXTS[:3]).shape == (3, *np.shape(y)[1:])
+        for truth in (STARS, np.reshape(STARS, (-1, 1)), pd.DataFrame({"stars": STARS})):
+            assert loaded.score(TEXTS, truth) == model.score(TEXTS, y)
+        with pytest.raises(DataError, match=r"score: y is \(80, 2\), but predictions are \(80"):
+            loaded.score(TEXTS, np.stack([STARS, STARS], axis=1))
 
 
 def test_in_the_habit_of_scikit_learn(classifier):

@@ -217,7 +217,7 @@ def r2(y: object, predicted: np.ndarray, status: Sequence[str], sample_weight: A
 
     Args:
         y: (row) or (row, target) numbers; NaN is left out.
-        predicted: The same shape.
+        predicted: The same shape; of one target (row) or (row, 1), whichever y is.
         status: Of each row, for a message.
         sample_weight: (row).
 
@@ -226,10 +226,10 @@ def r2(y: object, predicted: np.ndarray, status: Sequence[str], sample_weight: A
     """
     from sklearn.metrics import r2_score
 
-    truth = as_numbers("y", y)
+    numbers, shape = as_numbers("y", y), predicted.shape
+    truth, predicted = (values[:, None] if values.ndim == 1 else values for values in (numbers, predicted))
     if truth.shape != predicted.shape:
-        raise DataError(f"score: y is {truth.shape}, but predictions are {predicted.shape}.")
-    truth, predicted = truth.reshape(len(truth), -1), predicted.reshape(len(truth), -1)
+        raise DataError(f"score: y is {numbers.shape}, but predictions are {shape}.")
     has_target = ~np.isnan(truth)
     for row in np.flatnonzero((has_target & np.isnan(predicted)).any(axis=1))[:1]:
         raise DataError(f"score: row {row} has a target, but cannot be predicted: {status[row]}.")

@@ -154,7 +154,7 @@ def smiles_and_conditions(
 def _names_of_smiles(frame: "DataFrame", trained_columns: Columns | None) -> list[Hashable]:
     """The columns of SMILES: those of the training by their names, else those that do not hold numbers."""
     smiles = () if trained_columns is None else trained_columns.smiles_columns
-    if smiles and trained_columns is not None and set(smiles) <= set(frame.columns) <= set(trained_columns.inputs):
+    if smiles and set(smiles) <= set(frame.columns):
         return list(smiles)
     names: list[Hashable] = [name for name in frame.columns if not _holds_numbers(frame[name])]
     if smiles and len(names) > len(smiles):  # of more columns, those without any cell are numbers

@@ -23,7 +23,7 @@ from edgewise.learn.estimators.rows import (
     targets_in_order,
     without_none,
 )
-from edgewise.learn.estimators.state import Estimator, Names, device_of, load, warn
+from edgewise.learn.estimators.state import Estimator, Names, device_of, load, warn, y_had_columns
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.outputs import Prediction
 from edgewise.learn.readers.graphs.types import UNTRAINED_END
@@ -319,7 +319,7 @@ def load_classifier(kind: type[EstimatorType], adapter: RowAdapter, folder: str 
 def load_regressor(kind: type[EstimatorType], adapter: RowAdapter, folder: str | os.PathLike[str]) -> EstimatorType:
     """The regressor of a run folder; see `load`."""
     estimator = load(kind, adapter, folder, lambda trained: _check_task(trained, NUMBERS, folder))
-    _set_one_target(estimator, len(estimator.trained_.columns.target_columns) == 1)
+    _set_one_target(estimator, len(estimator.trained_.columns.target_columns) == 1 and not y_had_columns(folder))
     return estimator
 
 

@@ -44,6 +44,8 @@ NONE_KEY = "estimator_none"
 """The key with the names of those that are None, which TOML does not have."""
 COLUMN_NAMES_KEY = "column_names"
 """The key of model.json with the names of the columns that an estimator was trained on, by argument."""
+Y_HAS_COLUMNS_KEY = "y_has_columns"
+"""The key that says whether y was (row, target), the shape of predictions; also of one target."""
 PACKAGE = str(Path(__file__).parents[2]) + os.sep
 """The files of Edgewise, which no warning points to."""
 
@@ -176,7 +178,9 @@ def save(estimator: Estimator, folder: str | os.PathLike[str], *, overwrite: boo
 
         names = getattr(estimator, "column_names_", {})
         added: JsonObject = {PARAMETERS_KEY: parameters}
-        added |= {key: value for key, value in ((NONE_KEY, are_none), (COLUMN_NAMES_KEY, names)) if value}
+        y_has_columns = not getattr(estimator, "one_target_", True)
+        optional = ((NONE_KEY, are_none), (COLUMN_NAMES_KEY, names), (Y_HAS_COLUMNS_KEY, y_has_columns))
+        added |= {key: value for key, value in optional if value}
         claimed.write_model({**claimed.read_object("model.json"), **added})
 
 
@@ -217,6 +221,13 @@ def load(
     columns = {argument: tuple(listed) for argument, listed in names.items()}
     set_names(estimator, columns if was_saved_from_python else adapter.names_of_run(trained))
     return estimator
+
+
+def y_had_columns(folder: str | os.PathLike[str]) -> bool:
+    """Whether y was (row, target) in the training of a folder that `save` wrote."""
+    run = RunFolder.finished(folder)
+    value = run.read_object("model.json").get(Y_HAS_COLUMNS_KEY, False)
+    return bool(read_part(bool, value, Y_HAS_COLUMNS_KEY, run.path / "model.json"))
 
 
 def _read_parameters(kind: type[Estimator], run: RunFolder) -> JsonObject:

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from edgewise.errors import DataError, plural, refuse_single_text
-from edgewise.learn.estimators.names import RowsLike
+from edgewise.learn.estimators.names import RowsLike, has_columns
 from edgewise.learn.estimators.row_methods import inputs_of_run
 from edgewise.learn.estimators.rows import Inputs, RowAdapter, TrainingColumns
 from edgewise.learn.fitted_table import FittedTable
@@ -41,8 +41,10 @@ def prediction_data(trained: FittedTable[TextEncoder], inputs: Inputs) -> TextDa
 
 
 def rows_of(X: "RowsLike | DataFrame") -> Values:
-    """The rows of a list, an array or a DataFrame."""
+    """The rows of a list or an array; a DataFrame keeps the names of its columns."""
     refuse_single_text("X", X)
+    if has_columns(X):
+        return X
     rows: Values = X.to_numpy(dtype=object) if hasattr(X, "to_numpy") else list(X)
     return rows
 

@@ -23,7 +23,7 @@ from edgewise.learn.batches.tokens import TextRowBatch
 from edgewise.learn.companions import COMPANIONS
 from edgewise.learn.companions.stack import companions_of, joined, network_of
 from edgewise.learn.fitted_table import FittedTable
-from edgewise.learn.readers.texts.data import texts_from_arrays
+from edgewise.learn.readers.texts.data import texts_from_arrays, written
 from edgewise.learn.readers.texts.tokenizer import RowTokens
 from edgewise.learn.tasks.explainable import ExplainableTask, Row, targets_of_table
 from edgewise.learn.tasks.explained import Explained, target_predictions
@@ -187,7 +187,7 @@ def text_rows(row: RowTokens, left: Sequence[Left], nothing: int) -> TextRowBatc
 
 def row_of(texts: object) -> Row:
     """The texts of a row, out of one text or several."""
-    return tuple(texts) if isinstance(texts, Iterable) and not isinstance(texts, str) else (texts,)
+    return tuple(map(written, texts)) if isinstance(texts, Iterable) and not isinstance(texts, str) else (texts,)
 
 
 def predict(trained: FittedTable[TextEncoder], rows: Sequence[Row]) -> list[tuple[TargetPrediction, ...]]:

@@ -1,5 +1,6 @@
 """A table of texts: one or several columns of text a row, targets and weights."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,6 +21,8 @@ from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checke
 
 LINE_SUFFIXES = (".txt", ".txt.gz")
 """Files of which each line is a text."""
+LARGEST_WHOLE = 2**53
+"""Beyond it, floating-point numbers do not hold every whole one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +108,7 @@ def texts_from_arrays(
     """A table from arrays, with the checks of a file.
 
     Args:
-        texts: `(row,)` or `(row, column)` strings.
+        texts: `(row,)` or `(row, column)` strings; numbers as `written` has them.
         targets: `(row,)` or `(row, target)`; NaN or None is missing; None altogether for rows to predict.
         weights: `(row,)` numbers, zero or more.
         groups: `(row,)` labels.
@@ -116,6 +119,10 @@ def texts_from_arrays(
     """
     arrays = {"text": texts, "target": targets, "weight": weights, "group": groups}
     cells, columns_of, others = cells_and_columns(arrays)
+    numbers = {name: cells.frame[name] for name in columns_of["text"] if cells.frame[name].dtype.kind == "f"}
+    if numbers:
+        as_texts = {name: column.map(written).astype(str) for name, column in numbers.items()}
+        cells = replace(cells, frame=cells.frame.assign(**as_texts))
     columns = Columns(
         text_columns=columns_of["text"],
         target_columns=columns_of.get("target", ()),
@@ -124,6 +131,12 @@ def texts_from_arrays(
     )
 
     return _interpret(cells, columns, strict, targets is not None)
+
+
+def written(value: object) -> str:
+    """A value as text; a whole number without a point, as pandas makes 2001.0 of 2001 where another row lacks one."""
+    number = float(value) if isinstance(value, float | np.floating) else math.nan
+    return str(int(number)) if number.is_integer() and abs(number) < LARGEST_WHOLE else as_text(value)
 
 
 def from_lines(paths: Sequence[str], columns: Columns) -> Cells:
