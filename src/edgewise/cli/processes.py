@@ -189,7 +189,9 @@ def run_in_ray(flags: dict[str, Any]) -> int:
     from edgewise.learn.engine.train import train as train_in_ray
     from edgewise.learn.engine.workers import Workers
     from edgewise.learn.progress import stage
+    from edgewise.learn.tables.options import current_limits
     from edgewise.learn.tasks.registry import task
+    from edgewise.learn.training import claim
 
     for name in ("devices", "num_nodes"):
         if name in flags:
@@ -211,10 +213,11 @@ def run_in_ray(flags: dict[str, Any]) -> int:
         with folder.locked():
             folder.begin()
 
-    # Workers run in another folder.
+    # Workers run in another folder, and know nothing of the limits that apply here.
     flags = {name: value for name, value in flags.items() if name not in ("run", "overwrite")}
     flags |= {"output_dir": str(folder.path.absolute()), "current_folder": str(Path.cwd())}
-    with stage(f"training in Ray workers ({count})"):
+    flags |= {"read_limits": vars(current_limits())}
+    with claim.removing_empty_folders(folder.path), stage(f"training in Ray workers ({count})"):
         message = train_in_ray(
             *(work_in_ray, flags, folder.path.absolute(), count), on_gpu=on_gpu, address=flags.get("ray_address")
         )
@@ -229,10 +232,11 @@ def run_in_ray(flags: dict[str, Any]) -> int:
 def work_in_ray(flags: dict[str, Any]) -> str | None:
     """Trains in a Ray worker; returns the message of an error that a retry would not fix."""
     from edgewise.learn.progress import monitored
+    from edgewise.learn.tables.options import read_limits
     from edgewise.learn.training.distributed import connected
 
     os.chdir(flags["current_folder"])
-    with connected(flags.get("strategy", "ddp")) as group, monitored(None):
+    with connected(flags.get("strategy", "ddp")) as group, monitored(None), read_limits(**flags["read_limits"]):
         # Workers that replace lost ones continue from the checkpoint.
         folder = job_of(flags)[1]
         flags = {**flags, "resume": group.share(folder.is_started)}

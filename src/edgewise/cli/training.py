@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 PROCESSES = ("devices", "num_nodes", "strategy", "engine", "num_workers", "ray_address")
 """Flags about the processes of a training, which do not change its result."""
 COMMAND = (
-    *("run", "words", "current_folder", "config_path", "output_dir", "overwrite", "resume", "task", "data_path"),
+    *("run", "words", "current_folder", "read_limits", "config_path", "output_dir", "overwrite", "resume", "task"),
+    "data_path",
     *PROCESSES,
 )
 """Arguments of the command that are not settings of the run."""

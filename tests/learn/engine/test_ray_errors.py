@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import pickle
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -94,20 +95,68 @@ def test_errors_of_workers_keep_their_type_and_message(monkeypatch, error):
     assert str(found.value) == str(error)
 
 
-@pytest.mark.filterwarnings("ignore")  # of Ray, about itself
-def test_a_training_that_fails_in_ray_is_one_line(monkeypatch, tmp_path):
+@pytest.fixture
+def trainer(monkeypatch):
+    """Ray's trainer without a cluster: its `fit` calls the loop in this process, and again where it fails."""
     pytest.importorskip("ray.train")
     import ray.train
     import ray.train.torch
 
-    from edgewise.learn.engine.train import train
+    class Trainer:
+        attempts = 0
 
-    def fit(self):
-        raise ray.train.TrainingFailedError("a long report\nof the last worker\n")
+        def __init__(self, loop, *, train_loop_config, run_config, **_):
+            self.loop, self.config, self.storage = loop, train_loop_config, Path(run_config.storage_path)
+
+        def fit(self):
+            (self.storage / "state").write_text("of Ray")
+            for _ in range(3):
+                Trainer.attempts += 1
+                try:
+                    self.loop(self.config)
+                except RuntimeError as error:
+                    last = error
+                else:
+                    return SimpleNamespace(metrics=None, return_value=None)
+            raise ray.train.TrainingFailedError(f"a long report\n{last}\n")
 
     monkeypatch.setattr("edgewise.learn.engine.train.cluster", lambda *_, **__: contextlib.nullcontext())
-    monkeypatch.setattr(ray.train.torch.TorchTrainer, "__init__", lambda self, *_, **__: None)
-    monkeypatch.setattr(ray.train.torch.TorchTrainer, "fit", fit)
+    monkeypatch.setattr(ray.train.torch, "TorchTrainer", Trainer)
+    return Trainer
+
+
+def lost(_):
+    raise RuntimeError("of the last worker")
+
+
+@pytest.mark.filterwarnings("ignore")  # of Ray, about itself
+def test_a_training_that_fails_in_ray_is_one_line(trainer, tmp_path):
+    from edgewise.learn.engine.train import train
+
     with pytest.raises(EdgewiseError, match=r"^the training in 2 Ray workers failed: of the last worker$"):
-        train(lambda given: None, {}, tmp_path / "run", 2, on_gpu=False)
+        train(lost, {}, tmp_path / "run", 2, on_gpu=False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("num_workers", "attempts"), [(1, 1), (2, 2)])
+def test_the_message_of_any_worker_arrives_and_it_is_not_tried_again(trainer, tmp_path, num_workers, attempts):
+    from edgewise.learn.engine.train import train
+
+    calls = []
+    message = train(lambda given: calls.append(given) or "no — column", 7, tmp_path / "run", num_workers, on_gpu=False)
+    assert (message, calls, trainer.attempts) == ("no — column", [7], attempts)
+    assert train(lambda given: None, 7, tmp_path / "run", num_workers, on_gpu=False) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_training_in_ray_removes_only_what_it_wrote(trainer, tmp_path):
+    from edgewise.learn.engine.train import train
+
+    beside = tmp_path / "run.ray"
+    beside.mkdir()
+    (beside / "notes").write_text("precious")
+    train(lambda given: None, {}, tmp_path / "run", 1, on_gpu=False)
+    assert (beside / "notes").read_text() == "precious"
+    assert list(tmp_path.iterdir()) == [beside]

@@ -8,6 +8,8 @@ import pytest
 
 from edgewise.errors import EdgewiseError, RunFolderError
 from edgewise.learn.engine.workers import Workers
+from edgewise.learn.tables import delimited
+from edgewise.learn.tables.options import read_limits
 from edgewise.learn.tasks import parts
 from edgewise.learn.tasks.folds import CrossValidation
 from edgewise.learn.tasks.registry import task
@@ -93,6 +95,25 @@ def test_what_is_trained_is_left_out_when_a_run_is_resumed(job, tmp_path):
     (tmp_path / "models/checkpoints/member_0/finished.ckpt").unlink()
     assert run_of(settings, tmp_path / "models", workers, resume=True) == whole
     assert [item[2] for item in workers.items] == [0]
+
+
+@pytest.mark.parametrize(("finish", "settings"), [(run_of, {"ensemble_size": 2}), (folds_of, {"num_folds": 2})])
+def test_workers_read_within_the_limits_of_the_caller(job, tmp_path, finish, settings, monkeypatch):
+    class Elsewhere(Here):
+        def map(self, work, items, name):
+            with read_limits():  # those of a process that has just started
+                return super().map(work, items, name)
+
+    found, read = [], delimited.current_limits
+
+    def noted():
+        found.append(read().max_columns)
+        return read()
+
+    monkeypatch.setattr(delimited, "current_limits", noted)
+    with read_limits(max_columns=40_000):
+        finish(job(**settings), tmp_path / "run", Elsewhere())
+    assert set(found) == {40_000}
 
 
 def test_a_fold_that_another_process_trains_is_refused_before_a_worker_starts(job, tmp_path):

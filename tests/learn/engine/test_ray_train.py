@@ -46,6 +46,7 @@ def test_a_killed_worker_is_replaced_and_the_metrics_are_those_of_an_undisturbed
 
     given = vars(parser_of(words).parse_args([*words, "-o", str(run)]))
     given = {name: value for name, value in given.items() if name != "run"} | {"current_folder": str(tmp_path)}
+    given |= {"read_limits": {}}
     assert train(work, given, run, 2, on_gpu=False) is None
     assert mark.exists()
     found, whole = (RunFolder(tmp_path / name) for name in ("run", "whole"))
@@ -56,6 +57,56 @@ def test_a_killed_worker_is_replaced_and_the_metrics_are_those_of_an_undisturbed
     assert scores[0] == scores[1]
     assert (run / "model.safetensors").read_bytes() == (tmp_path / "whole/model.safetensors").read_bytes()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["killed", "run", "text.txt", "whole"]
+
+
+@pytest.mark.nightly  # a cluster starts
+@pytest.mark.filterwarnings("ignore")  # of Ray, about itself
+def test_an_error_of_a_training_is_printed_as_without_ray(text, tmp_path, capsys):
+    pytest.importorskip("ray.train")
+    words = ["train", "language", str(text), *SMALL, *QUICK, "-o", str(tmp_path / "runs/a"), "--context", "100000"]
+    assert main(words) == 2
+    message = capsys.readouterr().err.splitlines()[-1]
+    for count in ("1", "2"):
+        assert main([*words, "--engine", "ray", "--num-workers", count]) == 2
+        assert capsys.readouterr().err.splitlines()[-1] == message
+    assert [path.name for path in tmp_path.iterdir()] == ["text.txt"]
+
+
+@pytest.fixture
+def alone(tmp_path, monkeypatch):
+    """The variables of one process that is started as one of several."""
+    environment = {"RANK": "0", "WORLD_SIZE": "1", "EDGEWISE_RENDEZVOUS": f"file://{tmp_path / 'rendezvous'}"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_a_worker_reads_within_the_limits_of_the_command(tmp_path, alone):
+    table = tmp_path / "data.csv"
+    table.write_text("smiles,y\n" + "".join(f"{'C' * n},{n}\n" for n in range(1, 30)))
+    words = [
+        "molecules",
+        str(table),
+        "--smiles-columns",
+        "smiles",
+        "--target-columns",
+        "y",
+        "-o",
+        str(tmp_path / "run"),
+    ]
+    given = vars(parser_of(words).parse_args(words)) | {
+        "current_folder": str(tmp_path),
+        "read_limits": {"max_columns": 1},
+    }
+    assert "expected at most 1;" in work_in_ray({name: value for name, value in given.items() if name != "run"})
+
+
+def test_the_limits_of_the_command_travel_to_the_workers(text, tmp_path, monkeypatch):
+    given = []
+    monkeypatch.setattr("edgewise.learn.engine.train.train", lambda work, flags, *_, **__: given.append(flags) or "no")
+    assert (
+        main(["train", "language", str(text), "-o", str(tmp_path / "a"), "--engine", "ray", "--max-columns", "7"]) == 2
+    )
+    assert given[0]["read_limits"]["max_columns"] == 7
 
 
 @pytest.mark.parametrize(

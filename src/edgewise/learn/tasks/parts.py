@@ -1,7 +1,8 @@
 """Folds of a cross-validation and members of an ensemble, each trained in a worker of an engine.
 
-A worker reads the data itself and trains into the run folder, with the seeds of a run in one process. A lost one is
-replaced, and the next one continues from the last checkpoint; whoever called goes on as after an interruption.
+A worker reads the data itself, within the limits of the caller, and trains into the run folder, with the seeds of a run
+in one process. A lost one is replaced, and the next one continues from the last checkpoint; whoever called goes on as
+after an interruption.
 """
 
 from collections.abc import Sequence
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from edgewise.learn.engine.workers import Workers
 from edgewise.learn.progress import monitored
-from edgewise.learn.tables.options import table_format
+from edgewise.learn.tables.options import ReadLimits, current_limits, read_limits, table_format
 from edgewise.learn.tasks.config import RunSettings
 from edgewise.learn.tasks.registry import task
 from edgewise.learn.tasks.run import Run, member_training
@@ -40,15 +41,17 @@ def train_folds(
         if overwrite:  # here, as a worker that comes after a lost one finds its run
             with folder.locked():
                 folder.begin()
-    workers.map(_fold, [(chosen.name, settings, folder.path) for settings, folder in folds], "training the folds")
+    limits = current_limits()
+    items = [(chosen.name, settings, limits, folder.path) for settings, folder in folds]
+    workers.map(_fold, items, "training the folds")
 
 
-def _fold(item: tuple[str, RunSettings, Path]) -> None:
-    name, settings, path = item
+def _fold(item: tuple[str, RunSettings, ReadLimits, Path]) -> None:
+    name, settings, limits, path = item
     folder = RunFolder(path)
     if folder.is_finished:  # the worker was lost just then
         return
-    with table_format(settings.table), monitored(None):
+    with read_limits(**vars(limits)), table_format(settings.table), monitored(None):
         Run.prepare(task(name), settings, folder, resume=True).finish()
 
 
@@ -60,15 +63,16 @@ def train_members(workers: Workers, run: Run) -> Run:
     """
     name, settings = run.task.name, run.prepared.settings
     size = run.task.ensemble_size(settings)
-    items = [(name, settings, number, run.folder.checkpoint_folder(number)) for number in range(size)]
+    limits = current_limits()
+    items = [(name, settings, number, limits, run.folder.checkpoint_folder(number)) for number in range(size)]
     left = [item for item in items if not (item[-1] / FINISHED).is_file()]
     with run.claim as claim:
         workers.map(_member, left, "training the models of the ensemble")
         return replace(run, resume=True, claim=claim.pop_all())
 
 
-def _member(item: tuple[str, RunSettings, int, Path]) -> None:
-    name, settings, number, checkpoints = item
-    with table_format(settings.table), monitored(None):
+def _member(item: tuple[str, RunSettings, int, ReadLimits, Path]) -> None:
+    name, settings, number, limits, checkpoints = item
+    with read_limits(**vars(limits)), table_format(settings.table), monitored(None):
         chosen = task(name)
         member_training(chosen, chosen.prepare(settings))(number, folder=checkpoints, resume=True)
