@@ -52,6 +52,12 @@ def test_every_node_has_one_cluster_of_limited_size(num_nodes, edges, data):
     assert torch.bincount(clusters).max() <= np.ceil(1.1 * num_nodes / num_clusters)
 
 
+def test_a_batch_of_clusters_has_no_blocks():
+    (batch,) = ClusterLoader(Graph.of(np.array([[0, 1], [1, 2]])), [0, 0, 0])
+    with pytest.raises(SettingError, match=r"which belong to no hop; use sample\.graph in all layers"):
+        batch.blocks()
+
+
 def test_batches_hold_their_clusters_and_all_edges_inside():
     graph = communities(4, 20)
     clusters = partition(graph, 9)

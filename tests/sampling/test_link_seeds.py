@@ -73,6 +73,13 @@ def test_negatives_are_of_the_type_of_the_receiver():
     assert torch.equal(types.of_row[receivers[50:]], types.of_row[receivers[:50]].repeat(4))
 
 
+def test_an_edge_that_is_never_sampled_is_not_a_negative():
+    weights = torch.tensor([1.0, 0.0, 1.0])
+    graph = Graph.of(np.array([[0, 0, 3], [1, 2, 1]]))  # 0 has edges to 1 and 2
+    (batch,) = LinkLoader(NeighborSampler(graph, [1], weights=weights), [0], [1], num_negatives=50)
+    assert set(batch.sample.n_id[batch.receivers[1:]].tolist()) == {3}
+
+
 def test_what_cannot_be_loaded_is_refused():
     full = NeighborSampler(Graph.of(np.stack([[0, 0, 0], [0, 1, 2]])), [1])
     with pytest.raises(DataError, match="no negative found for node 0 in 100 tries"):

@@ -13,6 +13,7 @@ from scipy.stats import chisquare
 from edgewise import DataError, Edges, Graph, SettingError, ShapeError, attend
 from edgewise.neighborhood import Types, plan
 from edgewise.sampling import NeighborSampler
+from edgewise.sampling.incoming import Incoming
 
 COPIES = 4000
 UNLIKELY = 1e-4
@@ -244,6 +245,24 @@ def test_induced_samples_hold_all_edges_between_their_nodes():
     assert torch.equal(sample.graph.edge_features[:, 0].long(), sample.e_id)
 
 
+def test_induced_samples_hold_edges_that_are_never_sampled():
+    graph = Graph.of(np.array([[1, 2, 2], [0, 0, 1]]))
+    weights = [1.0, 1.0, 0.0]
+    for held in (None, Incoming.of(graph, weights)):
+        sample = NeighborSampler(graph, [2, 2], weights=weights, form="induced", incoming=held).sample([0])
+        assert sorted(sample.e_id.tolist()) == [0, 1, 2]
+
+
+def test_an_induced_sample_has_no_blocks():
+    for fanouts in ([2], [2, 1]):
+        sample = NeighborSampler(GRAPH, fanouts, form="induced").sample([0])
+        for each in (sample, sample.to("cpu")):
+            with pytest.raises(
+                SettingError, match=r"all edges between its nodes, which belong to no hop; use sample\."
+            ):
+                each.blocks()
+
+
 def test_times_of_seeds_limit_their_edges():
     times = [0.0, 1.0, 2.0, -1.5, 0.5, 0.0, 9.0, 1.0]
     sampler = NeighborSampler(GRAPH, [-1, -1], edge_times=times)
@@ -253,6 +272,16 @@ def test_times_of_seeds_limit_their_edges():
     assert latest.e_id.tolist() == [1, 0]
     whole = NeighborSampler(GRAPH, [-1], edge_times=[0, 1, 2, 3, 4, 5, 6, 7])
     assert whole.sample([0, 0, 0], times=torch.tensor([1.0, 1.5, -0.5])).e_id.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float64])
+def test_times_of_seeds_may_be_infinite_or_beyond_all_whole_numbers(dtype):
+    graph = Graph.of(np.array([[1, 2], [0, 0]]))
+    sampler = NeighborSampler(graph, [-1], edge_times=torch.tensor([-(2**62), 2**62], dtype=dtype))
+    for time, count in ((np.inf, 2), (1e30, 2), (2.0**63, 2), (2.0**62, 1), (-(2.0**63), 0), (-1e30, 0), (-np.inf, 0)):
+        assert len(sampler.sample([0], times=torch.tensor([time], dtype=torch.float64)).e_id) == count, time
+    with pytest.raises(DataError, match="time 1 is NaN"):
+        sampler.sample([0, 0], times=torch.tensor([0.0, np.nan]))
 
 
 def test_types_of_nodes_and_edges_have_fanouts_of_their_own():

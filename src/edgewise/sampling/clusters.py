@@ -133,4 +133,5 @@ class ClusterLoader:
         with self.incoming.index_table() as index_of_node:
             senders, receivers, edges = induced(self.incoming.offsets, self.incoming.links, nodes, index_of_node)
         seeds = np.flatnonzero(self.is_seed[nodes])
-        return Sample.of(self.graph, nodes, senders, receivers, edges, seeds, (len(nodes),), (len(edges),))
+        per_hop = (len(nodes),), (len(edges),)
+        return Sample.of(self.graph, nodes, senders, receivers, edges, seeds, *per_hop, is_induced=True)

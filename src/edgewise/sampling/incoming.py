@@ -95,6 +95,10 @@ class Incoming:
 
         return incoming
 
+    def complete(self, graph: Graph) -> "Incoming":
+        """All incoming edges of a graph, where these lack its edges of weight 0; else these."""
+        return self if len(self.links) >= graph.num_edges else Incoming.of(graph)
+
     def check(self, num_nodes: int, num_types: int) -> None:
         """Raise a ShapeError unless kernels, which do not check bounds, can read these arrays.
 
@@ -171,6 +175,17 @@ def checked_times(times: np.ndarray) -> np.ndarray:
     if times.dtype.kind == "f" and np.isnan(times).any():
         raise DataError(f"NeighborSampler: time {np.flatnonzero(np.isnan(times))[0]} is NaN; expected a number.")
     return ordered(times)
+
+
+def whole(times: np.ndarray) -> np.ndarray:
+    """Whole numbers in float64 as int64: the largest or least of it for those beyond, and for infinity.
+
+    >>> whole(np.array([-np.inf, -2.0, 1e30])).tolist()
+    [-9223372036854775808, -2, 9223372036854775807]
+    """
+    limits = np.iinfo(np.int64)
+    is_beyond = times >= 2.0**63
+    return np.where(is_beyond, limits.max, np.where(is_beyond, 0.0, times).clip(min=-(2.0**63)).astype(np.int64))
 
 
 def ordered(times: np.ndarray) -> np.ndarray:

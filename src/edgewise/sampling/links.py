@@ -40,8 +40,8 @@ class LinkLoader:
     """Samples around links of one epoch, with negative pairs, batch after batch.
 
     A negative pair keeps the sender of its link; its receiver is drawn from the nodes of the same type, until it is
-    neither the sender, nor the link's receiver, nor a node that the sender has an edge to. Everything is determined
-    by (seed, epoch, batch), as for `NeighborLoader`.
+    neither the sender, nor the link's receiver, nor a node that the sender has an edge to, be its sampling weight 0.
+    Everything is determined by (seed, epoch, batch), as for `NeighborLoader`.
 
     Args:
         sampler: draws the samples.
@@ -79,6 +79,7 @@ class LinkLoader:
                 raise SettingError(f"LinkLoader: {name} is {value}; expected at least {minimum}.")
         num_nodes = sampler.graph.num_nodes
         self.sampler, self.num_negatives, self.hide = sampler, num_negatives, hide
+        self.linked = sampler.incoming.complete(sampler.graph) if num_negatives else sampler.incoming
         self.senders = checked_nodes("senders", senders, num_nodes)
         self.receivers = checked_nodes("receivers", receivers, num_nodes)
         self.times = None if times is None else torch.as_tensor(times, device="cpu")
@@ -130,11 +131,11 @@ class LinkLoader:
         """A negative receiver for each of these links."""
         from edgewise.sampling.kernels import draw_unlinked
 
-        incoming, negatives = self.sampler.incoming, np.empty(len(links), np.int64)
+        linked, negatives = self.linked, np.empty(len(links), np.int64)
         key = np.random.SeedSequence((self.sampler.seed, epoch, batch, 1)).generate_state(1, np.uint64)[0]
         senders, receivers = self.senders[links], self.receivers[links]
         missing = draw_unlinked(
-            *(incoming.offsets, incoming.links, senders, receivers, self.nodes, self.starts[links], self.stops[links]),
+            *(linked.offsets, linked.links, senders, receivers, self.nodes, self.starts[links], self.stops[links]),
             *(NUM_TRIES, key, negatives),
         )
 

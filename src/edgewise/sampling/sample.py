@@ -8,6 +8,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from edgewise.errors import SettingError
 from edgewise.graph import Graph
 from edgewise.graph.record import Record
 from edgewise.neighborhood import Edges
@@ -33,9 +34,11 @@ class Sample(Record):
     nodes_per_hop: tuple[int, ...]
     """The number of distinct seeds, and of the nodes that each hop added."""
     edges_per_hop: tuple[int, ...]
-    """The number of edges that each hop sampled."""
+    """The number of edges that each hop sampled; a single number if the sample is induced."""
     trees: Int64[Tensor, " node"] | None = None
     """The index of the seed that each node was sampled for; None if seeds share nodes."""
+    is_induced: bool = False
+    """Whether the edges are all those between the nodes, rather than those that a hop sampled."""
 
     @classmethod
     def of(
@@ -49,6 +52,8 @@ class Sample(Record):
         nodes_per_hop: tuple[int, ...],
         edges_per_hop: tuple[int, ...],
         trees: np.ndarray | None = None,
+        *,
+        is_induced: bool = False,
     ) -> "Sample":
         """Nodes and edges of a graph by index, with their features; senders, receivers and seeds are indices in
         `nodes`."""
@@ -65,7 +70,8 @@ class Sample(Record):
             sampled_graph = unchecked(sampled_graph, names=names_in_parts)
         else:
             sampled_graph = graph.select(n_id, e_id, sampled_edges, graph_features)
-        return cls(sampled_graph, n_id, e_id, torch.from_numpy(seeds), nodes_per_hop, edges_per_hop, tree_of_node)
+        per_hop = nodes_per_hop, edges_per_hop
+        return cls(sampled_graph, n_id, e_id, torch.from_numpy(seeds), *per_hop, tree_of_node, is_induced)
 
     def blocks(self) -> list[Edges]:
         """The edges that each layer needs, first layer first, so that a layer computes only what the next one reads.
@@ -73,7 +79,16 @@ class Sample(Record):
         Block l of L goes from the nodes up to hop L − l to those up to hop L − l − 1, which are the first of these
         senders: `nodes = layer(nodes, block)` ends with a row for each distinct seed. Its edges are the first
         `block.num_edges` of the sample, `edge_features` likewise.
+
+        Raises:
+            SettingError: the sample is induced.
         """
+        if self.is_induced:
+            raise SettingError(
+                "Sample.blocks: this sample has all edges between its nodes, which belong to no hop; use sample.graph "
+                "in all layers, or form='directional'."
+            )
+
         nodes = list(accumulate(self.nodes_per_hop))
         edges, blocks = self.graph.edges, []
         for hop, count in enumerate(accumulate(self.edges_per_hop)):

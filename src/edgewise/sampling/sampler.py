@@ -10,7 +10,7 @@ from torch import Tensor
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Graph
 from edgewise.neighborhood.index import integers
-from edgewise.sampling.incoming import Incoming, checked_times, ordered
+from edgewise.sampling.incoming import Incoming, checked_times, whole
 from edgewise.sampling.sample import Sample
 
 STRATEGIES = ("uniform", "last")
@@ -34,8 +34,8 @@ class NeighborSampler:
 
     Args:
         graph: a `Graph`, or what `Graph.of` takes.
-        fanouts: edges per node for each hop, −1 for all; or a mapping from edge types, by name or index, to these.
-            Other types are not sampled.
+        fanouts: edges per node for each hop, −1 for all; or a mapping from edge types to these: their names, or
+            their indices where they have no names. Other types are not sampled.
         replace: whether the same edge may be drawn several times.
         weights: `(edge)`, non-negative sampling weights. An edge of weight 0 is never sampled.
         edge_times: `(edge)`: only edges before the time of the seed are sampled; each seed then has its own tree.
@@ -98,6 +98,7 @@ class NeighborSampler:
         self.incoming = Incoming.of(self.graph, weights, edge_times) if incoming is None else incoming
         if incoming is not None:
             self._check_incoming(incoming, has_weights=weights is not None)
+        self.between = self.incoming.complete(self.graph) if form == "induced" else self.incoming
         if not self.replace:  # so that the buffers of a kernel stay small
             self.fanouts = np.minimum(self.fanouts, max(len(self.incoming.links), 1))
 
@@ -133,6 +134,7 @@ class NeighborSampler:
 
         Raises:
             ShapeError: a seed is out of range, or times are missing, not needed or not one for each seed.
+            DataError: a time is NaN.
         """
         from edgewise.sampling import kernels
 
@@ -153,7 +155,9 @@ class NeighborSampler:
                 ),
             )
             if self.form == "induced":
-                senders, receivers, edges = kernels.induced(incoming.offsets, incoming.links, nodes, index_of_node)
+                senders, receivers, edges = kernels.induced(
+                    self.between.offsets, self.between.links, nodes, index_of_node
+                )
 
         nodes_per_hop, edges_per_hop = per_hop
         if self.form == "induced":
@@ -165,7 +169,8 @@ class NeighborSampler:
 
         per_hop = tuple(nodes_per_hop.tolist()), tuple(edges_per_hop.tolist())
         tree_of_node = trees if self.disjoint else None
-        return Sample.of(self.graph, nodes, senders, receivers, edges, roots, *per_hop, tree_of_node)
+        sampled = nodes, senders, receivers, edges, roots, *per_hop, tree_of_node
+        return Sample.of(self.graph, *sampled, is_induced=self.form == "induced")
 
     def _limits(self, times: Any, num_seeds: int) -> np.ndarray:
         """The time of each seed, in the form of edge times."""
@@ -181,9 +186,13 @@ class NeighborSampler:
             raise ShapeError(f"NeighborSampler: times is {tuple(limits.shape)}, expected ({num_seeds},), one per seed.")
         if not self.times_are_whole:
             return checked_times(limits.double().numpy())
+        if not limits.is_floating_point():
+            return limits.long().numpy()
 
         # An integer is below a fraction if it is below the next integer.
-        return ordered((limits.ceil() if limits.is_floating_point() else limits).long().numpy())
+        fractions = limits.double().numpy()
+        checked_times(fractions)
+        return whole(np.ceil(fractions))
 
 
 def fanout_table(fanouts: Fanouts, graph: Graph) -> np.ndarray:
