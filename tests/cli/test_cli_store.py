@@ -13,6 +13,7 @@ import pytest
 from edgewise.cli.main import main
 from edgewise.learn.readers.store import build
 from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.training.estimate import Estimate
 
 NUM_NODES = 150
 
@@ -88,6 +89,37 @@ def test_columns_of_splits_and_weights_are_named_for_the_training(tables, capsys
     assert "column 'part' was prepared as --splits-column, which is not named here: it is not used" in out
 
 
+def test_columns_of_categories_are_named_for_the_training(tables, capsys):
+    nodes = pd.read_csv(tables / "nodes.csv").assign(element=["C", "N", "O"] * (NUM_NODES // 3))
+    nodes.to_csv(tables / "n.csv", index=False)
+    roles = ["--category-columns", "element", "--missing", "drop"]
+    assert prepare(tables, "--target-columns", "label", *roles, nodes="n.csv") == 0
+    assert f"--target-columns label {' '.join(roles)}\n" in capsys.readouterr().out
+    warning = "column 'element' was prepared as --category-columns, which is not named here: it is not used"
+    assert train(tables, run="without") == 0
+    assert warning in capsys.readouterr().out
+    assert train(tables, "--category-columns", "element") == 0
+    assert warning not in capsys.readouterr().out
+
+
+def test_a_column_that_is_empty_in_the_first_rows_is_what_its_later_cells_are(tables, capsys):
+    nodes = pd.read_csv(tables / "nodes.csv")
+    element = np.where(np.arange(NUM_NODES) < 50, None, "C")
+    nodes = nodes.assign(c=np.where(np.arange(NUM_NODES) < 50, np.nan, 0.5), element=element, never=np.nan)
+    nodes.to_csv(tables / "nodes.csv", index=False)
+    assert prepare(tables, store="whole") == 0
+    whole = capsys.readouterr().out
+    for ending in ("csv", "parquet"):
+        (tables / ending).mkdir()
+        for start in (0, 50):
+            rows, path = nodes[start : start + (50 if start == 0 else 100)], tables / ending / f"{start}.{ending}"
+            rows.to_csv(path, index=False) if ending == "csv" else rows.to_parquet(path)
+        assert prepare(tables, nodes=ending, store=f"of_{ending}") == 0
+        assert GraphStore(tables / f"of_{ending}").features == GraphStore(tables / "whole").features == ("a", "b", "c")
+        kept = next(line for line in whole.splitlines() if "kept beside" in line)
+        assert kept in capsys.readouterr().out
+
+
 def test_features_are_read_a_few_nodes_at_a_time(tables, monkeypatch):
     """In training, validation, scores and predictions: the proof under a limit of memory is nightly."""
     assert prepare(tables) == 0
@@ -113,9 +145,10 @@ def test_a_finished_stage_is_not_repeated_after_a_kill(tables, capsys, monkeypat
 
     with monkeypatch.context() as patch:
         patch.setattr(build, "write_incoming", killed)
-        assert prepare(tables) == 130
-    assert train(tables) == 2
+        assert prepare(tables, "--overwrite") == 130
     words = f"edgewise prepare {tables / 'nodes.csv'} {tables / 'edges.csv'} -o {tables / 'store'}"
+    assert capsys.readouterr().err.endswith(f"edgewise: interrupted; continue with: {words}\n")
+    assert train(tables) == 2
     message = f"{tables / 'store'} is a store that is not finished; go on with: {words}"
     assert error_of(capsys).endswith(message)
     with monkeypatch.context() as patch:
@@ -459,6 +492,8 @@ def test_status_says_which_nodes_lack_edges_as_for_tables(tables, capsys, prefix
     edges.to_csv(tables / "edges.csv", index=False)
     assert prepare(tables, "--edge-feature-columns", "w") == 0
     assert "4 rows of the edges have a cell that cannot be read" in capsys.readouterr().out
+    listed = GraphStore(tables / "store").manifest["rejected_edges"]["first"]
+    assert [(row, column) for row, _, _, column, _, _ in listed] == [(7, "to"), (9, "w"), (11, "from"), (13, "w")]
     assert train(tables, "--model", "gcn") == 0
     predict = ["predict", str(tables / "run")]
     assert main([*predict, str(tables / "store"), "-o", str(tables / "a.csv")]) == 0
@@ -557,6 +592,32 @@ def test_neighbors_are_sampled_where_the_whole_graph_does_not_fit(tables, capsys
         assert "neighbors are sampled, --fanouts 15 10: a step over the whole graph needs about" in out
         assert "of memory, and only 30 kB are available" in out
         assert "a step samples up to 15, then up to 10 neighbors per node around 1,024 nodes" in out
+
+
+@pytest.mark.parametrize("folds", [[], ["--num-folds", "2"]])
+@pytest.mark.parametrize(("before", "after"), [(None, 30_000), (30_000, None)])
+def test_a_run_goes_on_as_it_was_started_however_much_memory_is_free(tables, capsys, monkeypatch, folds, before, after):
+    words = ["train", "nodes", str(tables / "nodes.csv"), "--edges", str(tables / "edges.csv")]
+    words += ["--target-columns", "label", "--model", "sage", "--epochs", "1", "--no-baselines", *folds]
+    words += ["-o", str(tables / "run")]
+    free = [before]
+    monkeypatch.setattr("edgewise.learn.tasks.sampled.of_counts", lambda *_: Estimate(0, 2**30, free[0]))
+    last = tables / "run/fold_1" if folds else tables / "run"
+    with monkeypatch.context() as patch:
+        patch.setattr("edgewise.learn.training.training.Training.train_step", stop)
+        assert main(words) == 130
+    started = tables / "run/fold_0" if folds else tables / "run"
+    config = started.joinpath("config.toml").read_text()
+    assert ("fanouts = []" in config) == (before is None)
+
+    free[0] = after
+    assert main([*words, "--resume"]) == 0
+    assert started.joinpath("config.toml").read_text() == config
+    assert (last / "metrics.json").is_file()
+
+
+def stop(*_):
+    raise KeyboardInterrupt
 
 
 LIMITED = """

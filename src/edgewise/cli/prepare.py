@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,8 @@ from edgewise.cli.flags import add_settings
 DESCRIPTION = (
     "Put a table of nodes and a table of edges into a folder of arrays that are mapped into memory, so that `edgewise "
     "train nodes FOLDER` and `edgewise predict RUN FOLDER` work on graphs larger than memory. A table is a CSV or "
-    "Parquet file, a folder of such files, or a pattern in quotes. Run the same command again to resume after an "
-    "interruption."
+    "Parquet file, a folder of such files, or a pattern in quotes. Run the same command again, without "
+    "--overwrite, to resume after an interruption."
 )
 NODE_ROLES = (
     *("node_column", "target_columns", "descriptors_columns", "category_columns", "weight_column", "splits_column"),
@@ -30,7 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("nodes", metavar="NODES", help="the table of nodes")
     parser.add_argument("edges", metavar="EDGES", help="the table of edges")
     parser.add_argument("-o", "--output-dir", required=True, metavar="FOLDER", help="the store")
-    parser.add_argument("--overwrite", action="store_true", help="replace a store in the folder")
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace a store in the folder, also an unfinished one"
+    )
     group = parser.add_argument_group("columns of nodes (all others with numbers are features)")
     add_settings(group, Columns, defaults={"node_column": "auto", "missing": "impute"}, only=NODE_ROLES)
     group = parser.add_argument_group("edges")
@@ -42,6 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Builds the store, and prints what it holds and the next command."""
     from edgewise.learn.readers.graphs.source import GraphSource
     from edgewise.learn.readers.store.build import Build
+    from edgewise.learn.readers.store.layout import again
     from edgewise.learn.readers.store.settings import StoreSettings
     from edgewise.learn.settings import spelled
     from edgewise.learn.tables.columns import AUTO, ROW_ROLES, Columns
@@ -85,9 +89,16 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if build.resumed:
             print(f"{arguments.output_dir}: already done: {', '.join(build.state['stages'])}")
-        print("\n".join(build.summary(build.run())))
+        try:
+            store = build.run()
+        except KeyboardInterrupt:
+            print(f"edgewise: interrupted; continue with: {again(folder, build.state)}", file=sys.stderr)
+            return 130
+        print("\n".join(build.summary(store)))
 
     targets = flags.get("target_columns") or ("COLUMN",)
-    roles = [word for role in ROW_ROLES if flags.get(role) for word in (spelled(role), flags[role])]
+    categories = flags.get("category_columns") or ()
+    roles = [spelled("category_columns"), *categories] if categories else []
+    roles += [word for role in (*ROW_ROLES, "missing") if flags.get(role) for word in (spelled(role), flags[role])]
     print(f"Next:\n  {command('train', 'nodes', arguments.output_dir, '--target-columns', *targets, *roles)}")
     return 0

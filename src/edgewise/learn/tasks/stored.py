@@ -322,6 +322,12 @@ def notes_of_store(data: StoredNodeData, settings: NodeSettings, columns: Column
     for role in ROW_ROLES:
         if (name := prepared[role]) and getattr(columns, role) is None:
             lines.append(f"column {name!r} was prepared as {spelled(role)}, which is not named here: it is not used")
+    roles = columns.roles()
+    used = {name for role in ("descriptors_columns", "target_columns", *roles) for name in roles[role]}
+    for name in prepared["category_columns"]:
+        if name not in used:
+            role = spelled("category_columns")
+            lines.append(f"column {name!r} was prepared as {role}, which is not named here: it is not used")
     if times_column := store.manifest["edge_time_column"]:
         lines.append(f"the times of edges (column {times_column!r}) are stored; no model reads them")
     return lines

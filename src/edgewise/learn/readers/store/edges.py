@@ -135,10 +135,11 @@ def _write_records(
         matches, unknown = lookup.results(2 * total, limit, nodes.manifest["source"])
         listed = {row for row, *_ in rejected.first}
         for number, name in unknown:
-            if number // 2 in listed:
-                continue
-            reason = f"{name!r} is not a node of {nodes.manifest['source']}" if name else "the cell names no node"
             row = number // 2
+            if row in listed:
+                continue
+            listed.add(row)
+            reason = f"{name!r} is not a node of {nodes.manifest['source']}" if name else "the cell names no node"
             rejected.add(row, *places.place(row), (columns.ends[number % 2], name, reason))
         written = _joined(str(raw.path), dtype, matches, path, lost)
 

@@ -96,7 +96,7 @@ class Roles:
 
     @classmethod
     def of(cls, table: TableStream, columns: Columns) -> "Roles":
-        """The roles of the columns, guessed from the first rows where they are not given."""
+        """The roles of the columns, guessed from the first rows with a cell where they are not given."""
         name_column: str | None = columns.node_column
         if name_column == AUTO:
             name_column = next((name for name in NAMES if name in table.columns), None)
@@ -116,10 +116,9 @@ class Roles:
         assigned = cls(name_column, list(columns.descriptors_columns))
         left = [name for name in table.columns if name not in (*wanted, *columns.ignore_columns)]
 
-        head = next(table.chunks([*kept, *left]), None) if kept or left else None
-        for name in (*kept, *left) if head is not None else ():
-            assert head is not None
-            content = kind_of(head, name)
+        contents = contents_of(table, [*kept, *left])
+        for name in (*kept, *left):
+            content = contents.get(name, "text")
             if name in kept:
                 if content == "fractions" and name not in columns.category_columns:
                     assigned.numbers.append(name)
@@ -141,12 +140,27 @@ class Roles:
         return list(dict.fromkeys([*names, *self.feature_names, *categories, *self.numbers]))
 
 
-def kind_of(chunk: Chunk, column: str) -> str:
-    """The content of most cells of a column: whole numbers, fractions or text."""
+def contents_of(table: TableStream, columns: list[str]) -> dict[str, str]:
+    """The content of each column, by the first chunk in which it has a cell; none where all its cells are empty."""
+    contents: dict[str, str] = {}
+    for is_first in (True, False):  # further chunks are read for the columns that are empty in the first one
+        left = [name for name in columns if name not in contents]
+        for chunk in table.chunks(left) if left else ():
+            kinds = {name: kind_of(chunk, name) for name in left if name not in contents}
+            contents |= {name: kind for name, kind in kinds.items() if kind is not None}
+            if is_first or len(contents) == len(columns):
+                break
+    return contents
+
+
+def kind_of(chunk: Chunk, column: str) -> str | None:
+    """The content of most cells of a column: whole numbers, fractions or text; None where all are empty."""
     values, bad = chunk.numbers(column)
     present = values[~np.isnan(values)]
     num_texts = 0 if is_numeric(chunk.columns[column].type) else sum(not is_missing(cell) for cell, _ in bad.values())
-    if num_texts > len(present) or not len(present):
+    if not len(present):
+        return "text" if num_texts else None
+    if num_texts > len(present):
         return "text"
     return "whole" if bool((present == np.floor(present)).all()) else "fractions"
 
