@@ -357,6 +357,14 @@ def begin(
     return False
 
 
+def as_started(job: S, folder: RunFolder) -> S:
+    """The settings of a run that is continued: what is left open, and follows from the free memory, stays as it was."""
+    if getattr(job, "fanouts", ()) is not None or not folder.is_started:
+        return job
+    fanouts = folder.read_config().get("fanouts")
+    return job if fanouts is None else dataclasses.replace(job, fanouts=tuple(fanouts))
+
+
 def check_config(folder: RunFolder, run_type: type[RunSettings], config: Values) -> None:
     """Raise RunFolderError that names all settings in which a run differs from the one that a folder holds."""
     # A setting that is new in this version had its default.

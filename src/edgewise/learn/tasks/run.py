@@ -17,7 +17,7 @@ from edgewise.errors import SettingError
 from edgewise.learn.files import JsonObject
 from edgewise.learn.progress import collected_remarks, counted, stage
 from edgewise.learn.tables.decode import check_files_differ
-from edgewise.learn.tasks.config import RunSettings, begin
+from edgewise.learn.tasks.config import RunSettings, as_started, begin
 from edgewise.learn.tasks.report.leakage import leakage
 from edgewise.learn.tasks.task import Prepared, Task
 from edgewise.learn.training.checkpoint import FitResult
@@ -81,6 +81,8 @@ class Run:
             with group.together():
                 if group.leads:
                     claim.enter_context(folder.claimed(overwrite=overwrite, resume=resume))
+                if resume:
+                    settings = as_started(settings, folder)
                 prepared = prepared or read(task, settings, group)
                 if not group.is_alone and (remedy := task.whole_graph(prepared)) is not None:
                     raise SettingError(

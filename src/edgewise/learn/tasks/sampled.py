@@ -124,16 +124,19 @@ def sampled_loader(
 def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
     """The same run with sampled neighbors where a step over the whole graph would not fit into memory.
 
-    Nothing changes where fanouts are given, the memory is not to be checked, or the graph has virtual nodes, which
-    sampling would leave without their neighbors.
+    Fanouts that are given stay, empty ones too, which stand for the whole graph. Else they are empty where the memory
+    is not to be checked, or the graph has virtual nodes, which sampling would leave without their neighbors.
 
     Args:
         prepared: a run over one graph, whose batch size is that of a step over the whole graph.
         batch_size: the one that the user gave; None for the default.
     """
     settings = prepared.settings
-    if settings.fanouts or settings.model.num_virtual_nodes or not settings.train.check_memory:
+    if settings.fanouts is not None:
         return prepared
+    whole = replace(prepared, settings=replace(settings, fanouts=()))
+    if settings.model.num_virtual_nodes or not settings.train.check_memory:
+        return whole
     data, fitted = prepared.data, prepared.fitted
     num_nodes, width = data.features.shape
     num_edges = data.num_edges + num_nodes * settings.model.has_loops
@@ -147,7 +150,7 @@ def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
         model, num_nodes, num_edges, settings.train, device, bytes_to_load if data.edges is None else 0
     )
     if full_step.available is None or full_step.needed <= full_step.available:
-        return prepared
+        return whole
     # A layer over distances reaches all hops: more than those of FANOUTS would sample nearly the whole graph.
     hops = min(settings.model.reach, len(FANOUTS)) if settings.model.spec.over_distances else settings.model.reach
     fanouts = tuple(FANOUTS[min(hop, len(FANOUTS) - 1)] for hop in range(hops))
