@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from edgewise.errors import EdgewiseError, SettingError
+from edgewise.errors import DataError, EdgewiseError, SettingError
 from edgewise.learn.progress import monitored
 from edgewise.learn.training.fit import fit
 from edgewise.learn.training.loader import RowLoader, seed_of
@@ -349,6 +349,37 @@ def test_the_seed_decides(make_model, make_batch):
         train(model, make_batch, TrainSettings(**{**SETTINGS.__dict__, "seed": seed}))
     assert same(models[0], models[1])
     assert not same(models[0], models[2])
+
+
+def weighted(make_batch, weight_of_row):
+    """Batches of rows, each with a weight."""
+
+    def make(rows):
+        batch = make_batch(rows)
+        return batch.with_targets(batch.targets, torch.tensor([weight_of_row(row) for row in rows]))
+
+    return make
+
+
+def test_an_epoch_whose_rows_weigh_nothing_has_no_loss(make_model, make_batch, tmp_path):
+    some = weighted(make_batch, lambda row: float(row % 2))
+    settings = TrainSettings(epochs=1, batch_size=1, eval_steps=1, device="cpu")
+    model, again = make_model(), make_model()
+    result = train(model, some, settings, log=MetricsLog(tmp_path, "csv"), folder=tmp_path)
+    losses = [record["train_loss"] for record in result.history]
+    assert len(losses) == 20
+    assert losses.count(None) == 10
+    assert all(loss is None or math.isfinite(loss) for loss in losses)
+    cells = [line.split(",")[4] for line in (tmp_path / "metrics.csv").read_text().splitlines()[1:]]
+    assert [cell == "" for cell in cells] == [loss is None for loss in losses]
+    assert train(again, some, settings, folder=tmp_path, resume=True).history == result.history
+    assert same(model, again)
+
+
+def test_training_rows_that_all_weigh_nothing_are_an_error(make_model, make_batch):
+    none = weighted(make_batch, lambda row: float(row >= 20))  # the validation rows
+    with pytest.raises(DataError, match="the training rows weigh nothing in the loss: their weights, or those of"):
+        train(make_model(), none)
 
 
 def test_divergence_is_an_error_not_a_result(make_model, make_batch):

@@ -28,7 +28,8 @@ class EpochRecord(TypedDict):
     step: int
     """Steps since the beginning of the training."""
     learning_rate: float
-    train_loss: float
+    train_loss: float | None
+    """None where all rows weigh nothing."""
     val_loss: float | None
     """None without validation."""
     seconds: float
@@ -169,8 +170,9 @@ def read_history(path: Path, content: Mapping[str, object]) -> tuple[list[EpochR
 
 def _is_record(record: Mapping[object, object]) -> bool:
     counts = all(type(record.get(name)) is int for name in ("epoch", "step"))
-    numbers = all(isinstance(record.get(name), float) for name in ("learning_rate", "train_loss", "seconds"))
-    return counts and numbers and "val_loss" in record and isinstance(record["val_loss"], float | None)
+    numbers = all(isinstance(record.get(name), float) for name in ("learning_rate", "seconds"))
+    losses = all(name in record and isinstance(record[name], float | None) for name in ("train_loss", "val_loss"))
+    return counts and numbers and losses
 
 
 def check_within(path: Path, within: object, num_batches: int) -> None:

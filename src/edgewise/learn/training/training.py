@@ -119,6 +119,7 @@ class Training:
 
         Raises:
             EdgewiseError: The loss became infinite or NaN.
+            DataError: The rows weigh nothing in the loss.
         """
         if self.log is not None and self.history:
             self.log.write(self.member, self.history, new=False)
@@ -128,10 +129,17 @@ class Training:
             train_loss = self.train_epoch(train_loader, progress)
             val_loss = None if val_loader is None else self.validate(val_loader)
             self.end_epoch(train_loss, val_loss, time.perf_counter() - began)
-            progress.note = f"epoch {self.epoch}, loss {train_loss if val_loss is None else val_loss:.4g}"
+            loss = train_loss if val_loss is None else val_loss
+            progress.note = f"epoch {self.epoch}" + ("" if loss is None else f", loss {loss:.4g}")
 
-    def train_epoch(self, loader: Loader, progress: Stage) -> float:
-        """One epoch, or the rest of it; the mean loss.
+        if self.history and all(record["train_loss"] is None for record in self.history):
+            raise DataError(
+                "the training rows weigh nothing in the loss: their weights, or those of their classes, are zero; "
+                "train on other rows, or leave the weights out."
+            )
+
+    def train_epoch(self, loader: Loader, progress: Stage) -> float | None:
+        """One epoch, or the rest of it; the mean loss, or None where all its rows weigh nothing.
 
         An epoch draws its random numbers from the seed and its number alone: a continued run draws the same.
         """
@@ -153,7 +161,7 @@ class Training:
             if self.saves and number < self.num_batches:
                 self.save_within(number)
 
-        return float(self.total / self.weight)
+        return float(self.total / self.weight) if self.weight else None
 
     def train_step(self, batch: BatchLike | Idle) -> None:
         """One step: w ← Adam(w, ∇L), averaged ← d · averaged + (1 − d) · w, with a decay d that grows at first."""
@@ -253,7 +261,7 @@ class Training:
         sent: BatchLike = unchecked(batch, graph=self.sent_graph[1], **others)
         return sent
 
-    def end_epoch(self, train_loss: float, val_loss: float | None, seconds: float) -> None:
+    def end_epoch(self, train_loss: float | None, val_loss: float | None, seconds: float) -> None:
         """Adds the epoch to the history, keeps the best weights, and writes the checkpoint."""
         if not all(math.isfinite(loss) for loss in (train_loss, val_loss) if loss is not None):
             raise EdgewiseError(
