@@ -180,6 +180,17 @@ def test_processes_that_cannot_be_started(words, message, capsys):
     assert (code, message in capsys.readouterr().err) == (2, True)
 
 
+@pytest.mark.parametrize("flag", ["--devices", "--num-nodes"])
+def test_processes_are_not_started_in_one_of_several(flag, monkeypatch, capsys):
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    assert main(["train", "nodes", "nodes.csv", flag, "2"]) == 2
+    assert capsys.readouterr().err == (
+        f"edgewise: error: {flag} starts processes, but RANK and WORLD_SIZE are set, as in a process of torchrun; "
+        "leave it out, or unset RANK and WORLD_SIZE.\n"
+    )
+
+
 class ClosedOutput(io.StringIO):
     """A pipe whose reader has gone, which is noticed when it is written to, or only at the end."""
 

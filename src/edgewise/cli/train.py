@@ -165,14 +165,25 @@ def run(arguments: argparse.Namespace) -> int:
             require_several(flags)
         return run_in_group(flags)
 
-    from edgewise.cli.processes import launch, resume_command, run_as_member, run_in_ray
+    from edgewise.cli.processes import PARENT, launch, resume_command, run_as_member, run_in_ray
 
     if is_one_of_several:
+        if not os.environ.get(PARENT):
+            refuse_processes(flags)
         return run_as_member(flags)
     if is_in_ray:
         return run_in_ray(flags)
 
     return launch(flags["words"], devices, num_nodes, resume_command(flags))
+
+
+def refuse_processes(flags: dict[str, Any]) -> None:
+    """Raise SettingError if flags ask for processes in one that torchrun or the like has started as one of several."""
+    if given := [spelled(name) for name in ("devices", "num_nodes") if name in flags]:
+        raise SettingError(
+            f"{given[0]} starts processes, but RANK and WORLD_SIZE are set, as in a process of torchrun; leave it out, "
+            "or unset RANK and WORLD_SIZE."
+        )
 
 
 def require_several(flags: dict[str, Any]) -> None:

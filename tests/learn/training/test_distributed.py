@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgewise.errors import SettingError
+from edgewise.learn.training.distributed import connected
 from edgewise.learn.training.loader import Idle, LengthLoader, RowLoader, Shard, WindowLoader
 
 WORKER = Path(__file__).with_name("distributed_worker.py")
@@ -102,3 +104,22 @@ def test_processes_share_each_batch_without_overlap(size):
             shares.append([[] if isinstance(batch, Idle) else batch for batch in one])
         together = [sorted(itertools.chain(*each)) for each in zip(*shares, strict=True)]
         assert together == [sorted(batch) for batch in batches]
+
+
+@pytest.mark.parametrize(
+    ("variables", "message"),
+    [
+        ({}, "RANK and WORLD_SIZE are set, but MASTER_ADDR and MASTER_PORT are not; start the processes with torchrun"),
+        ({"MASTER_ADDR": "localhost"}, "RANK and WORLD_SIZE are set, but MASTER_PORT is not; start the processes with"),
+        ({"MASTER_ADDR": "localhost", "MASTER_PORT": "x"}, "variable MASTER_PORT is 'x', expected a number; start"),
+        ({"EDGEWISE_RENDEZVOUS": "file:///x", "RANK": "first"}, "variable RANK is 'first', expected a number; start"),
+        ({"EDGEWISE_RENDEZVOUS": "file:///x", "RANK": "2"}, "RANK is 2, expected less than WORLD_SIZE, 2; start"),
+    ],
+)
+def test_variables_that_do_not_say_where_processes_meet_are_an_error(monkeypatch, variables, message):
+    for name in ("MASTER_ADDR", "MASTER_PORT", "EDGEWISE_RENDEZVOUS", "LOCAL_RANK"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {"RANK": "0", "WORLD_SIZE": "2", **variables}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(SettingError, match=message), connected("ddp", "cpu"):
+        pass

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 import torch
 from torch import Tensor, nn
 
-from edgewise.errors import EdgewiseError, ProcessGroupError, SettingError
+from edgewise.errors import EdgewiseError, ProcessGroupError, SettingError, listed
 from edgewise.learn.training.loader import Shard
 
 if TYPE_CHECKING:
@@ -195,6 +195,21 @@ def is_started() -> bool:
     return torch.distributed.is_initialized() or all(os.environ.get(name) for name in ("RANK", "WORLD_SIZE"))
 
 
+def check_environment() -> None:
+    """Raise SettingError unless the variables of a process that was started as one of several tell where they meet."""
+    remedy = "start the processes with torchrun or --devices, or unset RANK and WORLD_SIZE to train in this one alone."
+    places = [] if os.environ.get(RENDEZVOUS) else ["MASTER_ADDR", "MASTER_PORT"]
+    if missing := [name for name in places if not os.environ.get(name)]:
+        is_or_are = "is" if len(missing) == 1 else "are"
+        raise SettingError(f"RANK and WORLD_SIZE are set, but {listed(missing)} {is_or_are} not; {remedy}")
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", *places[1:]):
+        if not (value := os.environ.get(name, "0")).isdecimal():
+            raise SettingError(f"the environment variable {name} is {value!r}, expected a number; {remedy}")
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    if rank >= size:
+        raise SettingError(f"the environment variable RANK is {rank}, expected less than WORLD_SIZE, {size}; {remedy}")
+
+
 @contextlib.contextmanager
 def connected(strategy: str, device: str = "auto") -> Iterator[WorkerGroup]:
     """Joins the processes that were started together: gloo between CPUs, nccl between GPUs.
@@ -204,12 +219,13 @@ def connected(strategy: str, device: str = "auto") -> Iterator[WorkerGroup]:
         device: As `--device`; each process of a machine takes a GPU of its own.
 
     Raises:
-        SettingError: A machine has fewer GPUs than processes.
+        SettingError: A machine has fewer GPUs than processes, or a variable that torchrun sets is missing or invalid.
     """
     if torch.distributed.is_initialized():  # Ray has done it
         yield WorkerGroup(torch.distributed.get_rank(), torch.distributed.get_world_size(), strategy)
         return
 
+    check_environment()
     on_gpu = device in ("auto", "cuda") and torch.cuda.is_available()
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if on_gpu:
