@@ -419,6 +419,8 @@ def test_graphs_of_tables_have_numbers_or_names():
         assert named.offsets.tolist() == [0, 0, 2, 3]
         assert named.graph_features.tolist() == [[1.0], [2.0], [3.0]]
     assert graph([0, 0, 2], sizes[["size"]]).offsets.tolist() == [0, 2, 2, 3]
+    assert graph([20, 20, 30], sizes[["size"]].set_axis([10, 20, 30])).offsets.tolist() == [0, 0, 2, 3]
+    assert graph([0, 0, 1], sizes[["size"]].set_axis([10, 20, 30])).offsets.tolist() == [0, 2, 3, 3], "numbers"
 
     for column, table, message in (
         (["b", None, "a"], None, "in row 1 of the nodes, which is not a graph"),
@@ -427,6 +429,12 @@ def test_graphs_of_tables_have_numbers_or_names():
         (["b", "b", "d"], sizes, "'graph' is 'd' in row 2"),
         (["b", "a", "b"], None, "goes back; sort the nodes"),
         (["b", "b", "a"], sizes.assign(graph="b"), "two rows of graphs have the same name"),
+        (
+            [0, 0, 2],
+            sizes[["size"]].sort_values("size", ascending=False),
+            "another order than the rows of graphs; sort",
+        ),
+        (["a", "a", "c"], sizes, "another order than the rows of graphs; sort"),
     ):
         with pytest.raises(DataError, match=message):
             graph(column, table)
@@ -452,6 +460,22 @@ def test_columns_of_one_type_go_by_their_numbers():
     nodes["a.feature_0"] = [1.0, np.nan]
     features = Graph.of((nodes, pd.DataFrame({"sender": [0], "receiver": [1]}))).node_features
     assert [part.tolist() for part in features] == [[[1.0, 2.0]], [[3.0]]]
+
+
+def test_coordinates_have_numbers_and_go_by_them():
+    nodes = pd.DataFrame({"position_rank": [5.0, 6.0], "position_1": [3.0, 4.0], "position_0": [1.0, 2.0]})
+    graph = Graph.of((nodes, pd.DataFrame({"sender": [0], "receiver": [1]})))
+    assert graph.coordinates.tolist() == [[1.0, 3.0], [2.0, 4.0]]
+    assert graph.node_features.tolist() == [[5.0], [6.0]]
+
+
+def test_edges_of_a_batch_need_its_nodes():
+    edges = pd.DataFrame({"graph": [0, 0, 1], "sender": ["a", "b", "a"], "receiver": ["b", "c", "c"]})
+    with pytest.raises(DataError, match="a batch needs its nodes, too"):
+        Graph.of(edges)
+    assert Graph.of(edges, feature_columns=["graph"]).edge_features.tolist() == [[0.0], [0.0], [1.0]]
+    nodes = pd.DataFrame({"graph": [0, 0, 0, 1, 1], "name": ["a", "b", "c", "a", "c"]})
+    assert Graph.of((nodes, edges)).edges.senders.tolist() == [0, 1, 3]
 
 
 def test_a_table_of_edges_alone_is_read_as_beside_one_of_nodes():

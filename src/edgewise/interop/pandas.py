@@ -59,13 +59,13 @@ def to_pandas(graph: Graph | Edges) -> GraphTables:
     graph = convertible("to_pandas", graph)
     require_one_set("to_pandas", graph)
     names, offsets, graphs = graph.names, graph.offsets, graph.graph_of_node
-    columns: dict[str, Any] = {} if offsets is None else {"graph": graphs.numpy()}
+    columns: dict[str, Any] = {} if offsets is None else {"graph": graphs.cpu().numpy()}
     if names is not None:
         columns["name"] = pandas.Series(names, dtype="object")
     columns |= _columns(NODE, graph.dense_node_features, graph.node_types) | _columns(PLACE, graph.coordinates, None)
     edge_columns: dict[str, Any] = {}
     if offsets is not None and names is not None:
-        edge_columns["graph"] = graphs[graph.edges.senders].numpy()
+        edge_columns["graph"] = graphs[graph.edges.senders].cpu().numpy()
 
     for side, indices in (("sender", graph.edges.senders), ("receiver", graph.edges.receivers)):
         node_names = indices.tolist() if names is None else [names[index] for index in indices.tolist()]
@@ -94,8 +94,8 @@ def from_pandas(
     the largest; categories keep those without rows. If types of nodes have names, the type of an edge is its word
     between the types of its ends, as far as there are such edges. All other columns are features, and must be numeric.
 
-    Graphs are numbered from 0, or have names: those of the column `graph` of `graphs`, or of its index; without either,
-    they stand in the order of their nodes.
+    Graphs have the names in the column `graph` of `graphs`, or those in its index if these name the graphs of all
+    nodes; else they are numbered from 0, or stand in the order of their nodes.
 
     Args:
         nodes: one row per node; or one row per edge, if it is the only table.
@@ -106,7 +106,8 @@ def from_pandas(
             features there, too.
 
     Raises:
-        DataError: a column is missing or not numeric, or an edge refers to an unknown node.
+        DataError: a column is missing or not numeric, an edge refers to an unknown node, nodes and `graphs` name
+            graphs in different orders, or a table of edges alone has a column `graph`, which does not say it all.
     """
     if edges is None:
         return _from_edges(nodes, (sender_column, receiver_column), options)
@@ -130,7 +131,6 @@ def from_pandas(
     has_names = all(types is not None and types.names is not None for types in (node_types, edge_types))
     if has_names and not all(isinstance(name, tuple) for name in names_of(edge_types)):
         edge_types = relations_of(node_types, joined, edges[TYPE].tolist())
-    position_columns = [column for column in nodes.columns if _is_position(column)]
     return Graph(
         _features(nodes, NODE, node_types, feature_columns_of_nodes(nodes)),
         joined,
@@ -138,7 +138,7 @@ def from_pandas(
         None if graphs is None else _numbers(graphs, graphs.columns.drop("graph", errors="ignore")),
         node_types,
         edge_types,
-        _numbers(nodes, position_columns),
+        _numbers(nodes, _position_columns(nodes)),
         _offsets(nodes["graph"], graphs) if is_batch else None,
         names,
     )
@@ -147,6 +147,11 @@ def from_pandas(
 def _from_edges(table: "pandas.DataFrame", ends: tuple[str, str], options: dict[str, Any]) -> Graph:
     """A graph of a table of edges alone."""
     edge_types, numbers = _types(table), feature_columns_of_edges(table, *ends)
+    if "graph" in table.columns and "graph" not in (*ends, *(options.get("feature_columns") or ())):
+        raise DataError(
+            "from_pandas: the edges have a column 'graph', but a batch needs its nodes, too: Graph.of((nodes, edges)), "
+            "each with a column 'graph'; or drop the column."
+        )
     are_read = "feature_columns" not in options and len(numbered_names(EDGE, numbers)) < len(numbers)
     options = {**options, "feature_columns": []} if are_read else options
     graph = replace(from_table(table, sender_column=ends[0], receiver_column=ends[1], **options), edge_types=edge_types)
@@ -155,7 +160,8 @@ def _from_edges(table: "pandas.DataFrame", ends: tuple[str, str], options: dict[
 
 def feature_columns_of_nodes(nodes: "pandas.DataFrame") -> list[Hashable]:
     """The columns of a table of nodes that are features, in their order."""
-    return [column for column in nodes.columns if column not in ("graph", "name", TYPE) and not _is_position(column)]
+    others = "graph", "name", TYPE, *_position_columns(nodes)
+    return [column for column in nodes.columns if column not in others]
 
 
 def feature_columns_of_edges(
@@ -165,8 +171,9 @@ def feature_columns_of_edges(
     return [column for column in edges.columns if column not in ("graph", TYPE, sender_column, receiver_column)]
 
 
-def _is_position(column: Hashable) -> bool:
-    return column == PLACE or str(column).startswith(f"{PLACE}_")
+def _position_columns(nodes: "pandas.DataFrame") -> list[str]:
+    """The columns with coordinates, in the order of their numbers."""
+    return sorted(numbered_names(PLACE, nodes.columns), key=lambda column: int(column.partition("_")[2] or 0))
 
 
 def _columns(prefix: str, features: Features | None, types: Types | None) -> dict[str, Any]:
@@ -205,6 +212,8 @@ def _offsets(graph_of_node: "pandas.Series", graphs: "pandas.DataFrame | None") 
     cells = graph_of_node.tolist()
     if graphs is not None and "graph" in graphs.columns:
         names = graphs["graph"].tolist()
+    elif graphs is not None and set(cells) <= set(graphs.index):
+        names = graphs.index.tolist()
     elif pandas.api.types.is_integer_dtype(graph_of_node):
         names = list(range(len(cells) if graphs is None else len(graphs)))
     elif graphs is not None and not graphs.index.equals(pandas.RangeIndex(len(graphs))):
@@ -223,7 +232,11 @@ def _offsets(graph_of_node: "pandas.Series", graphs: "pandas.DataFrame | None") 
             )
     numbers = torch.tensor([number_of[cell] for cell in cells], dtype=torch.int64, device="cpu")
     if bool((numbers.diff() < 0).any()):
-        raise DataError("from_pandas: column 'graph' of the nodes goes back; sort the nodes by it.")
+        raise DataError(
+            "from_pandas: column 'graph' of the nodes goes back; sort the nodes by it."
+            if graphs is None
+            else "from_pandas: the nodes name graphs in another order than the rows of graphs; sort one like the other."
+        )
     counts = torch.bincount(numbers, minlength=1 if graphs is None else len(graphs))
     return torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
