@@ -9,10 +9,11 @@ import torch
 from graph_pairs import check_same, graphs
 from hypothesis import given
 
-from edgewise import DataError, Edges, NodeClassifier, NodeRegressor, SettingError, ShapeError, WeightedGraph
+from edgewise import DataError, Edges, Graph, NodeClassifier, NodeRegressor, SettingError, ShapeError, WeightedGraph
 from edgewise.interop.graphml import read_graphml, write_graphml
 from edgewise.interop.networkx import fit_arguments, from_networkx, to_networkx
 from edgewise.interop.scipy import to_scipy
+from edgewise.neighborhood import Types
 
 
 def edges_of(pairs, size):
@@ -153,6 +154,34 @@ def test_names_in_graphml(tmp_path):
         write_graphml(WeightedGraph.unweighted(edges, names=(1, "1", 2)), path)
     with pytest.raises(ShapeError, match="write_graphml: there are 2 senders"):
         write_graphml(Edges(torch.tensor([1]), torch.tensor([0]), 2, 1), path)
+
+
+NODE_TYPES = [None, Types(torch.tensor([0, 1, 0]), 2), Types(torch.tensor([0, 1, 0]), 2, (("a", 1), "b"))]
+
+
+@pytest.mark.parametrize("node_types", NODE_TYPES, ids=["none", "numbers", "names"])
+def test_types_that_are_tuples_there_and_back(node_types, tmp_path):
+    """Of tuples only the word in the middle was written: two relations became one."""
+    sides = (("a", 1), "b") if node_types is not None and node_types.names else ("a", "b")
+    types = Types(torch.tensor([0, 1]), 2, ((sides[0], "to", sides[1]), (sides[1], "to", sides[0])))
+    graph = Graph(None, edges_of([(0, 1), (1, 2)], 3), node_types=node_types, edge_types=types)
+    path = tmp_path / "graph.graphml"
+    write_graphml(graph, path)
+    for found in (from_networkx(to_networkx(graph)), read_graphml(path)):
+        assert found.edge_types.names == types.names
+        assert found.edge_types.of_row.tolist() == [0, 1]
+        if node_types is not None:
+            assert found.node_types.names == node_types.names
+            assert found.node_types.of_row.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("side", ["node", "edge"])
+def test_types_that_xml_cannot_hold(side, tmp_path):
+    for name in ("\x01", "", "a\rb"):
+        types = {f"{side}_types": Types(torch.tensor([0, 1]), 2, (name, "c"))}
+        graph = Graph(None, edges_of([(0, 1), (1, 0)], 2), **types)
+        with pytest.raises(DataError, match=f"cannot stand in XML; name the {side} type otherwise"):
+            write_graphml(graph, tmp_path / "graph.graphml")
 
 
 def test_files_that_are_no_graphml(tmp_path):

@@ -76,9 +76,11 @@ def relations_of(
 
 
 def types_of(names: Sequence[Any], known_names: Sequence[Any] | None = None) -> Types:
-    """Types by their names, known names first; integer types stay unnamed."""
+    """Types by their names, known names first, of which tuples may come as their labels; integer types stay unnamed."""
     if known_names is None and all(type(name) is int for name in names):
         return Types(torch.tensor(names, dtype=torch.int64, device="cpu"), 1 + max(names, default=-1))
+    of_label = {label(name): name for name in known_names or () if isinstance(name, tuple)}
+    names = [name if isinstance(name, tuple) else of_label.get(name, name) for name in names]
     return Types.of(names, tuple(dict.fromkeys([*(known_names or ()), *names])))
 
 

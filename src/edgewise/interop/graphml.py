@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from xml.etree.ElementTree import ParseError
 
@@ -11,34 +12,48 @@ import torch
 
 from edgewise.errors import DataError
 from edgewise.graph import Graph
-from edgewise.interop.attributes import convertible, require_one_set
+from edgewise.interop.attributes import TYPE, convertible, label, names_of, require_one_set
 from edgewise.interop.networkx import from_networkx, networkx, to_networkx
 from edgewise.neighborhood import Edges
 
 ILLEGAL = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What no XML may hold."""
+ILLEGAL_CONTENT = re.compile(f"\r|{ILLEGAL.pattern}")
+"""What the content of an element may not hold: a carriage return is read as the end of a line."""
 
 
 def write_graphml(graph: Graph | Edges, path: str | os.PathLike[str]) -> None:
     """Write a graph as GraphML: nodes by their names as text or their numbers, edges in order, each feature a number.
 
-    Features are called as in `to_networkx`; they are written with all their digits.
+    Features are called as in `to_networkx`; they are written with all their digits. A type whose name is a tuple is
+    written as `author.writes.paper`.
 
     Raises:
         ShapeError: senders and receivers are two sets of nodes, or there are virtual nodes.
-        DataError: a name holds a character that XML cannot, or two names are the same text.
+        DataError: the name of a node or type is empty or holds a character that XML cannot, or two are the same text.
     """
     graph = convertible("write_graphml", graph)
     require_one_set("write_graphml", graph)
     names = [str(name) for name in graph.names or range(graph.edges.num_senders)]
-    for name in names:
-        if not name or ILLEGAL.search(name):
-            raise DataError(f"write_graphml: the name {name!r} cannot stand in XML; name the node otherwise.")
+    _require_text("node", names, ILLEGAL)
+    for kind, types in (("node type", graph.node_types), ("edge type", graph.edge_types)):
+        _require_text(kind, [label(name) for name in names_of(types)], ILLEGAL_CONTENT)
 
+    written = to_networkx(replace(graph, names=tuple(names), position_encodings=None))
+    for attributes in chain(dict(written.nodes).values(), (row for *_, row in written.edges(data=True))):
+        if isinstance(attributes.get(TYPE), tuple):
+            attributes[TYPE] = label(attributes[TYPE])
+    networkx.write_graphml_xml(written, path)
+
+
+def _require_text(kind: str, names: Sequence[str], illegal: re.Pattern[str]) -> None:
+    """Raise a DataError if XML cannot hold the names of nodes or types, or two are the same."""
+    for name in names:
+        if not name or illegal.search(name):
+            raise DataError(f"write_graphml: the name {name!r} cannot stand in XML; name the {kind} otherwise.")
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
-        raise DataError(f"write_graphml: two nodes are called {twice!r} as text; names must differ.")
-    networkx.write_graphml_xml(to_networkx(replace(graph, names=tuple(names), position_encodings=None)), path)
+        raise DataError(f"write_graphml: two {kind}s are called {twice!r} as text; names must differ.")
 
 
 def read_graphml(

@@ -51,10 +51,11 @@ def to_networkx(graph: Graph | Edges) -> "networkx.MultiDiGraph":
 
     It is always a `MultiDiGraph`, which keeps parallel edges; the key of an edge is its index. An edge has
     `weight`, or `weight_0`, `weight_1`, … if there are several features (heads), and a node `feature`, or
-    `feature_0`, … , `position_0`, … and, as edges, `type`; if the features of types differ, those of the type
-    `author` are `author.feature_0`, … . networkx's algorithms read `weight`; rows of its adjacency matrices are
-    senders, rows of ours receivers. `graph.graph["edgewise"]` stores dtypes and types, for `from_networkx`. Position
-    encodings are left out, with a warning.
+    `feature_0`, … , `position_0`, … and, as edges, `type`; the type of an edge between named types of nodes is the word
+    between these. If the features of types differ, those of the type `author` are `author.feature_0`, … . networkx's
+    algorithms read `weight`; rows of its adjacency matrices are senders, rows of ours receivers.
+    `graph.graph["edgewise"]` stores dtypes and types, for `from_networkx`. Position encodings are left out, with a
+    warning.
 
     Raises:
         ShapeError: senders and receivers are two sets of nodes, it is a batch, or there are virtual nodes.
@@ -77,9 +78,10 @@ def to_networkx(graph: Graph | Edges) -> "networkx.MultiDiGraph":
     _write(nodes, NODE, graph.dense_node_features, graph.node_types, form)
     _write(nodes, PLACE, graph.coordinates, None, form)
     _write_types(nodes, "node_types", graph.node_types, form)
+    joins_types = graph.node_types is not None and graph.node_types.names is not None
     edge_attributes: list[dict[str, Any]] = [{} for _ in range(graph.num_edges)]
     _write(edge_attributes, EDGE, graph.edge_features, graph.edge_types, form)
-    _write_types(edge_attributes, "edge_types", graph.edge_types, form)
+    _write_types(edge_attributes, "edge_types", graph.edge_types, form, is_relation=joins_types)
     if graph.graph_features is not None:
         form["graph_features"] = [str(graph.graph_features.dtype), graph.graph_features.tolist()]
     result = networkx.MultiDiGraph(**({FORM: json.dumps(form)} if form else {}))
@@ -165,12 +167,17 @@ def _write(
             rows[row] |= dict(zip(columns, values))
 
 
-def _write_types(rows: list[dict[str, Any]], name: str, types: Types | None, form: dict[str, Any]) -> None:
+def _write_types(
+    rows: list[dict[str, Any]], name: str, types: Types | None, form: dict[str, Any], *, is_relation: bool = False
+) -> None:
+    """Writes types as attributes of the rows; a relation without the types of the nodes that it joins."""
     if types is not None:
         form[name] = types.num_types if types.names is None else types.names
+        names = [
+            type_name[1] if is_relation and isinstance(type_name, tuple) else type_name for type_name in names_of(types)
+        ]
         for row, number in zip(rows, types.of_row.tolist()):
-            called = number if types.names is None else types.names[number]
-            row[TYPE] = called[1] if isinstance(called, tuple) else called
+            row[TYPE] = names[number]
 
 
 def _read(
@@ -257,9 +264,12 @@ def _types(
     values = [attributes[attribute] for _, attributes in rows]
     if isinstance(stored, int):
         return Types(torch.tensor(values, dtype=torch.int64, device="cpu"), stored)
-    return make(
-        values, None if stored is None else [tuple(name) if isinstance(name, list) else name for name in stored]
-    )
+    return make(values, None if stored is None else [_hashable(name) for name in stored])
+
+
+def _hashable(name: Any) -> Any:
+    """A name out of JSON, where tuples are lists."""
+    return tuple(map(_hashable, name)) if isinstance(name, list) else name
 
 
 def fit_arguments(
