@@ -114,6 +114,22 @@ def test_a_sum_distinguishes_what_mean_and_maximum_confuse():
         assert torch.allclose(first, second) == (name in ("mean", "max"))
 
 
+@pytest.mark.parametrize("how", [*HOWS, "min"])
+def test_weights_of_edges_need_not_have_the_dtype_of_nodes(how):
+    """Under autocast they mostly do not: a maximum of weighted neighbors refused them."""
+    layer, x = ready(NeighborConvolution(4, 3, how)), normal(6, 4)
+    weight = normal(GRAPH.num_edges)
+    expected = layer(x, GRAPH, weight)
+    torch.testing.assert_close(layer.float()(x.float(), GRAPH, weight), expected.float())
+    with torch.autocast("cpu", torch.bfloat16):
+        for nodes in (x.float(), x.bfloat16()):
+            out = layer(nodes, GRAPH, weight.float())
+            assert out.dtype == torch.bfloat16
+            torch.testing.assert_close(out.double(), expected, atol=0.1, rtol=0.05)
+    out.sum().backward()
+    assert {parameter.grad.dtype for parameter in layer.parameters()} == {torch.float32}
+
+
 def test_epsilon_is_learned_or_stays():
     learned, fixed = IsomorphismConvolution(4, 3, epsilon=0.5), MAKERS["fixed"]()
     assert learned.epsilon.item() == 0.5

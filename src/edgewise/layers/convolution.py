@@ -362,7 +362,8 @@ def _reduced(
     edges = edges_of(owner, neighborhood, num_targets, num_sources, source.device, edge_weight)
     require_edges(owner, "edge_weight", edge_weight, edges.num_edges)
     if aggregation in ("max", "min"):
-        messages = edge_weight.unsqueeze(-1) * source.index_select(-2, edges.senders)
+        # The dtype is that of the nodes, as of a sum: weights may have another, and under autocast mostly do.
+        messages = (edge_weight.unsqueeze(-1) * source.index_select(-2, edges.senders)).to(source.dtype)
         return aggregate(source.new_zeros(edges.num_senders, source.shape[-1]), edges, aggregation, edge_value=messages)
 
     out = weighted_sum(source, edges, edge_weight)
