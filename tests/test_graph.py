@@ -373,6 +373,34 @@ def test_loops():
     typed = Graph.of((torch.ones(4, 1), INDEX)).undirected()
     assert typed.with_self_loops().edge_features is None
 
+    for dtype, fits, others in (
+        (torch.int64, (-3, 2.0), (0.5, float("nan"), 1e300)),
+        (torch.uint8, (255,), (-1, 256)),
+        (torch.bool, (1, 0.0), (2, 0.5)),
+    ):
+        whole = replace(graph, edge_features=graph.edge_features.to(dtype))
+        for fill in fits:
+            assert whole.with_self_loops(fill).edge_features[5:].tolist() == [[fill]] * 3
+        for fill in others:
+            with pytest.raises(SettingError, match=re.escape(f"fill is {fill}, but the features of edges are {dtype}")):
+                whole.with_self_loops(fill)
+
+
+@pytest.mark.parametrize(("there", "back"), [(2, 3), (None, 1), (1, None), (2, 2), (None, None)])
+def test_reverses_of_one_type_have_the_features_of_the_other(there, back):
+    """Edges 0 → 1 and 0 → 2 are of the type `x`, the edge 1 → 0 of its reverse."""
+    types = Types(torch.tensor([0, 0, 1]), 2, (("a", "x", "b"), ("b", "rev_x", "a")))
+    edges = Edges(torch.tensor([0, 0, 1]), torch.tensor([1, 2, 0]), 3, 3)
+    features = (None if there is None else torch.ones(2, there), None if back is None else torch.zeros(1, back))
+    graph = Graph(None, edges, features, node_types=Types(torch.tensor([0, 1, 1]), 2, ("a", "b")), edge_types=types)
+    if there == back:
+        found = graph.undirected().edge_features
+        assert (None if there is None else found[:, 0].tolist()) == (None if there is None else [1, 1, 0, 1])
+        return
+    message = f"x', 'b') have {there or 0} feature"
+    with pytest.raises(ShapeError, match=re.escape(message) + f".*rev_x.*, {back or 0}; give both the same"):
+        graph.undirected()
+
 
 # Sparse features, virtual nodes, and what is derived
 

@@ -117,17 +117,33 @@ def selected_nodes(
 
 
 def repeated(features: Features | None, types: Types | None, rows: Tensor, new: Types | None) -> Features | None:
-    """The features, followed by those of some rows again, which have other types there."""
+    """The features, followed by those of some rows again, which have other types there.
+
+    Raises:
+        ShapeError: the rows of the other type have features of another width, or only one of the two has features.
+    """
     if features is None or isinstance(features, Tensor):
         return None if features is None else torch.cat([features, features[rows]])
     assert types is not None and new is not None
     tables = [*features, *[None] * (new.num_types - len(features))]
     is_added = torch.arange(len(new), device=rows.device) >= len(types)
     for number, table in enumerate(by_type(selected_rows(features, types, rows), types[rows])):
-        if table is not None and len(table):
-            of_row = new.of_row[is_added][types.of_row[rows] == number]
-            existing = tables[int(of_row[0])]
-            tables[int(of_row[0])] = table if existing is None else torch.cat([existing, table])
+        of_row = new.of_row[is_added][types.of_row[rows] == number]
+        if not len(of_row):
+            continue
+        reverse = int(of_row[0])
+        existing = tables[reverse]
+        if reverse >= types.num_types or not types.sizes[reverse]:
+            tables[reverse] = table
+        elif table is not None and existing is not None and table.shape[1] == existing.shape[1]:
+            tables[reverse] = torch.cat([existing, table])
+        elif table is not None or existing is not None:
+            sizes = [0 if part is None else part.shape[1] for part in (features[number], existing)]
+            raise ShapeError(
+                f"Graph.undirected: edges of {(new.names or ())[number]} have {plural(sizes[0], 'feature')}, but those "
+                f"of {(new.names or ())[reverse]}, to which their reverses belong, {sizes[1]}; give both the same, or "
+                "leave one of the two types out."
+            )
     return tuple(tables)
 
 
@@ -137,7 +153,19 @@ def with_loop_features(features: Features | None, count: int, fill: float | None
         return features
     if fill is None:
         raise SettingError("Graph.with_self_loops: edges have features; give those of a loop, such as fill=0.0.")
+    if not features.is_floating_point():
+        low, high = (0, 1) if features.dtype == torch.bool else _bounds(features.dtype)
+        if not (low <= fill <= high and float(fill).is_integer()):
+            raise SettingError(
+                f"Graph.with_self_loops: fill is {fill}, but the features of edges are {features.dtype}; expected a "
+                f"whole number from {low} to {high}, or convert the features, which .float() does."
+            )
     return torch.cat([features, features.new_full((count, features.shape[1]), fill)])
+
+
+def _bounds(dtype: torch.dtype) -> tuple[int, int]:
+    """The smallest and the largest number of an integer dtype."""
+    return torch.iinfo(dtype).min, torch.iinfo(dtype).max
 
 
 def concatenated(name: str, tables: Sequence[tuple[Tensor | None, int]]) -> Tensor | None:

@@ -333,7 +333,8 @@ class Graph(Record):
     def undirected(self) -> "Graph":
         """Every edge in both directions, by the rule of `Edges.undirected`: added edges repeat the features.
 
-        Only an edge of the same type is a reverse edge; with named node types, also one of the type `rev_` + name.
+        Only an edge of the same type is a reverse edge; with named node types, also one of the type `rev_` + name,
+        which must have as many features, or it is a ShapeError.
         """
         edges, size = self.edges, self.edges.num_senders
         added, types = missing_reverses(edges, self.edge_types)
@@ -349,7 +350,7 @@ class Graph(Record):
             fill: the features of these loops; required if edges have features.
 
         Raises:
-            SettingError: `fill` is missing, or edges have types, which a loop does not have.
+            SettingError: `fill` is missing or not of the features' dtype, or edges have types, which a loop lacks.
         """
         if self.edge_types is not None:
             raise SettingError(
