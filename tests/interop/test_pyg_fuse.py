@@ -7,6 +7,7 @@ import pickle
 import pytest
 import torch
 import torch_geometric.nn as pyg
+from torch.nn.utils import parametrize
 from torch_geometric.data import HeteroData
 from torch_geometric.explain import Explainer, GNNExplainer
 from torch_geometric.explain.algorithm.utils import clear_masks, set_masks
@@ -368,6 +369,26 @@ def test_what_cannot_be_swapped_is_listed():
         fuse(pyg.ChebConv(5, 4, 2))
     with pytest.raises(SettingError, match=r"fuse: expected a torch\.nn\.Module, not dict"):
         fuse({})
+
+
+class Doubled(torch.nn.Module):
+    def forward(self, parameter):
+        return 2 * parameter
+
+
+def test_a_parametrization_after_fuse_leaves_the_layer_fused():
+    """It makes a class for the layer alone, which was reported as not fused; `unfuse` passed it over in silence."""
+    theirs = pyg.GATConv(5, 4)
+    ours = fuse(copy.deepcopy(theirs))
+    for layer in (theirs, ours):
+        parametrize.register_parametrization(layer, "att_src", Doubled())
+    x, index = inputs_of(False, 0, torch.float32)
+    torch.testing.assert_close(ours(x, index), theirs(x, index))
+    assert list(fuse_report(fuse(ours)).fused) == ["model"]
+    with pytest.warns(UserWarning, match="unfuse: model stays fused: .*; remove its parametrizations, unfuse, and"):
+        unfuse(ours)
+    parametrize.remove_parametrizations(ours, "att_src", leave_parametrized=False)
+    assert type(unfuse(ours)) is pyg.GATConv
 
 
 @pytest.mark.filterwarnings("ignore:Converting sparse tensor to CSR", "ignore:Sparse CSR tensor support")

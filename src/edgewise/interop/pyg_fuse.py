@@ -86,7 +86,7 @@ def fuse(model: Model) -> Model:
       convs.1: GATConv(8, 4, heads=2)
     """
     for layer in _layers("fuse", model).values():
-        if type(layer) not in ORIGINAL and _refusal(layer) is None:
+        if _fused_class(layer) is None and _refusal(layer) is None:
             layer.__class__ = FUSED[type(layer)]
     report = fuse_report(model)
     if not report.fused:
@@ -95,11 +95,20 @@ def fuse(model: Model) -> Model:
 
 
 def unfuse(model: Model) -> Model:
-    """Swap fused layers back to those of PyTorch Geometric, in place; parameters stay."""
-    for layer in _layers("unfuse", model).values():
+    """Swap fused layers back to those of PyTorch Geometric, in place; parameters stay.
+
+    A layer that got a class of its own after `fuse`, as parametrizations make one, stays fused, with a warning.
+    """
+    for name, layer in _layers("unfuse", model).items():
         if type(layer) in ORIGINAL:
             layer.__class__ = ORIGINAL[type(layer)]
             vars(layer).pop("fallback", None)
+        elif (fused := _fused_class(layer)) is not None:
+            warnings.warn(
+                f"unfuse: {name} stays fused: it is a {type(layer).__name__}, made of {fused.__name__} after fuse; "
+                "remove its parametrizations, unfuse, and register them again.",
+                stacklevel=2,
+            )
     return model
 
 
@@ -107,7 +116,7 @@ def fuse_report(model: nn.Module) -> FuseReport:
     """Which message-passing layers are fused, which are not and why, and which fell back at their last call."""
     fused, not_fused, fallbacks = {}, {}, {}
     for name, layer in _layers("fuse_report", model).items():
-        if type(layer) in ORIGINAL:
+        if _fused_class(layer) is not None:
             fused[name] = repr(layer)
             if layer.fallback is not None:
                 fallbacks[name] = layer.fallback
@@ -120,6 +129,11 @@ def _layers(owner: str, model: Any) -> dict[str, Any]:
     if not isinstance(model, nn.Module):
         raise SettingError(f"{owner}: expected a torch.nn.Module, not {type(model).__name__}.")
     return {name or "model": layer for name, layer in model.named_modules() if isinstance(layer, MessagePassing)}
+
+
+def _fused_class(layer: Any) -> type | None:
+    """The fused class that a layer is of; parametrizations make a subclass of it."""
+    return next((base for base in type(layer).__mro__ if base in ORIGINAL), None)
 
 
 def _refusal(layer: Any) -> str | None:
