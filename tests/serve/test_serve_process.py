@@ -4,10 +4,14 @@ import signal
 import subprocess
 import threading
 import time
+from argparse import Namespace
 
 import httpx
 import pytest
 from stand_in import command_of, environment, molecule_row
+
+from edgewise.cli.serve import lanes_of
+from edgewise.learn.tables.options import TableFormat, current_format, current_limits, read_limits, table_format
 
 
 @pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
@@ -40,3 +44,29 @@ def test_a_name_that_leads_to_loopback_is_not_answered_and_a_taken_port_is_said_
     assert done.stderr.startswith(f"edgewise: error: --host 127.0.0.1 --port {port} cannot be used: ")
     assert done.stderr.endswith("; --port 0 takes a free one.\n")
     assert done.stderr.count("\n") == 1
+
+
+def test_a_process_of_the_server_reads_tables_as_the_command_says(monkeypatch):
+    """Each opens the model itself, and reads training tables for it; --max-columns did not reach it."""
+    found = []
+
+    class Lane:
+        def __init__(self, open_model, _):
+            self.open_model = open_model
+
+        def start(self):
+            with read_limits(), table_format(TableFormat()):  # those of a process that has just started
+                self.open_model()
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr("edgewise.serve.lanes.ProcessLane", Lane)
+    monkeypatch.setattr(
+        "edgewise.learn.tasks.explainer.Explainer.open",
+        lambda *_, **__: found.append((current_limits(), current_format())),
+    )
+    arguments = Namespace(folder="run", workers=1, max_atoms=None, molecule_timeout=None)
+    with read_limits(max_columns=7), table_format(TableFormat(delimiter=";")), lanes_of(arguments):
+        pass
+    assert [(limits.max_columns, form.delimiter) for limits, form in found] == [(7, ";")]

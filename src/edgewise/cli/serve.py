@@ -18,7 +18,7 @@ from edgewise.cli.flags import add_molecule_limits, add_settings
 from edgewise.serve.limits import Limits
 
 if TYPE_CHECKING:
-    from edgewise.learn.tables.options import TableFormat
+    from edgewise.learn.tables.options import Reading
     from edgewise.serve.lanes import ProcessLane
 
 DESCRIPTION = (
@@ -137,12 +137,13 @@ def hosts_of(arguments: argparse.Namespace) -> tuple[str, ...]:
 @contextmanager
 def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
     """Processes that have loaded the model of a folder."""
-    from edgewise.learn.tables.options import current_format
+    from edgewise.learn.tables.options import Reading, current_format, current_limits
     from edgewise.learn.tasks.explainer import Explainer
     from edgewise.serve.lanes import ProcessLane
 
     molecule_limits = {"max_atoms": arguments.max_atoms, "molecule_timeout": arguments.molecule_timeout}
-    open_model = partial(open_with_format, current_format(), Explainer.open, arguments.folder, **molecule_limits)
+    reading = Reading(current_format(), current_limits())
+    open_model = partial(open_as_read_here, reading, Explainer.open, arguments.folder, **molecule_limits)
     lanes = [ProcessLane(open_model, warm) for _ in range(arguments.workers)]
     try:
         with ThreadPoolExecutor(len(lanes)) as threads:
@@ -154,11 +155,12 @@ def lanes_of(arguments: argparse.Namespace) -> "Iterator[list[ProcessLane]]":
             lane.close()
 
 
-def open_with_format(form: "TableFormat", open_model: Callable[..., Any], folder: str, **limits: Any) -> Any:
-    """Opens the model of a folder in a worker process; its training tables are read in the same format as here."""
-    from edgewise.learn.tables.options import table_format
+def open_as_read_here(reading: "Reading", open_model: Callable[..., Any], folder: str, **limits: Any) -> Any:
+    """Opens the model of a folder in a worker process; its training tables are read in the format, and within the
+    limits, of this process."""
+    from edgewise.learn.tables.options import read_limits, table_format
 
-    with table_format(form):
+    with table_format(reading.form), read_limits(**vars(reading.limits)):
         return open_model(folder, **limits)
 
 
