@@ -342,7 +342,7 @@ MOLECULE_ROWS = Rows(
     "has not seen.",
     explain_text="Explain one row: which atoms the model attends to, and what changes its prediction.",
     extra_inputs_of_item="(condition): the numbers of the row.",
-    item="One row as `predict` takes it, or one SMILES; a dict or a Series names the values of a row.",
+    item="One row as `predict` takes it, or one molecule; a dict or a Series names the values of a row.",
     item_type='"Table | Mapping[str, object]"',
 )
 TEXT_ROWS = Rows(

@@ -608,7 +608,7 @@ def test_a_run_goes_on_as_it_was_started_however_much_memory_is_free(tables, cap
         assert main(words) == 130
     started = tables / "run/fold_0" if folds else tables / "run"
     config = started.joinpath("config.toml").read_text()
-    assert ("fanouts = []" in config) == (before is None)
+    assert ("whole-graph = true" in config) == ("fanouts = []" in config) == (before is None)
 
     free[0] = after
     assert main([*words, "--resume"]) == 0

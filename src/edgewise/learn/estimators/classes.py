@@ -2336,7 +2336,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
         num_bases: int | None = None,
         aggregation: Literal["mean", "max", "sum"] = "mean",
         feature_scale: Literal["auto", "rows", "standard", "none"] = "auto",
-        fanouts: Sequence[int] | None = None,
+        fanouts: Sequence[int] = (),
         validation_size: float = 0.1,
     ) -> None:
         self.model = model
@@ -2779,7 +2779,7 @@ class NodeRegressor(RegressorMixin, Estimator):
         num_bases: int | None = None,
         aggregation: Literal["mean", "max", "sum"] = "mean",
         feature_scale: Literal["auto", "rows", "standard", "none"] = "auto",
-        fanouts: Sequence[int] | None = None,
+        fanouts: Sequence[int] = (),
         validation_size: float = 0.1,
     ) -> None:
         self.model = model

@@ -29,7 +29,7 @@ PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
 """The same the other way round."""
 FILE_SETTINGS = {
     *("data", "nodes", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
-    *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data", "overwrite"),
+    *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data", "overwrite", "whole_graph"),
     *(
         field.name
         for settings in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat)

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from edgewise.learn.tables.cell import Rejection
 
-FREE = {"check-memory"}
-"""Settings that may change when a run is continued: they change nothing of what is learned."""
+FREE = {"check-memory", "whole-graph"}
+"""Settings that may change when a run is continued: they change nothing of what is learned, or follow from others."""
 
 
 @dataclass(frozen=True)
@@ -359,10 +359,10 @@ def begin(
 
 def as_started(job: S, folder: RunFolder) -> S:
     """The settings of a run that is continued: what is left open, and follows from the free memory, stays as it was."""
-    if getattr(job, "fanouts", ()) is not None or not folder.is_started:
+    if getattr(job, "fanouts", None) != () or not folder.is_started:
         return job
-    fanouts = folder.read_config().get("fanouts")
-    return job if fanouts is None else dataclasses.replace(job, fanouts=tuple(fanouts))
+    fanouts = tuple(folder.read_config().get("fanouts", ()))
+    return dataclasses.replace(job, fanouts=fanouts, whole_graph=not fanouts)
 
 
 def check_config(folder: RunFolder, run_type: type[RunSettings], config: Values) -> None:

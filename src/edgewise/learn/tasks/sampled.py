@@ -124,7 +124,7 @@ def sampled_loader(
 def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
     """The same run with sampled neighbors where a step over the whole graph would not fit into memory.
 
-    Fanouts that are given stay, empty ones too, which stand for the whole graph. Else they are empty where the memory
+    Which of both is decided once: the settings then have fanouts, or `whole_graph`. Nothing is sampled where the memory
     is not to be checked, or the graph has virtual nodes, which sampling would leave without their neighbors.
 
     Args:
@@ -132,9 +132,9 @@ def sampled_if_large(prepared: Prepared, batch_size: int | None) -> Prepared:
         batch_size: the one that the user gave; None for the default.
     """
     settings = prepared.settings
-    if settings.fanouts is not None:
+    if settings.fanouts or settings.whole_graph:
         return prepared
-    whole = replace(prepared, settings=replace(settings, fanouts=()))
+    whole = replace(prepared, settings=replace(settings, whole_graph=True))
     if settings.model.num_virtual_nodes or not settings.train.check_memory:
         return whole
     data, fitted = prepared.data, prepared.fitted

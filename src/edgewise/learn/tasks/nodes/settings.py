@@ -28,17 +28,20 @@ class NodeRunSettings(TableRunSettings):
     model: NodeSettings = field(default_factory=NodeSettings)
     """The model."""
     train: TrainSettings = GRAPH_RECIPE
-    """The recipe; with empty `fanouts` a step sees the whole graph."""
+    """The recipe; without `fanouts` a step sees the whole graph."""
     scaling: FeatureScaling = field(default_factory=FeatureScaling)
     """How features of nodes are scaled."""
-    fanouts: tuple[int, ...] | None = setting(None, metavar="EDGES", aliases=("num-neighbors",))
+    fanouts: tuple[int, ...] = setting((), metavar="EDGES", aliases=("num-neighbors",))
     """Edges a node that a step samples in each hop, -1 for all, such as 15 10; a batch is then 1024 nodes, or
     --batch-size. Without it a step sees the whole graph, where it fits into memory. Validation and predictions always
     do."""
+    whole_graph: bool = setting(False, hidden=True)
+    """Whether a step sees the whole graph without fanouts, however much memory is free: it was found to fit when the
+    run was started, and goes on so."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for value in self.fanouts or ():
+        for value in self.fanouts:
             if type(value) is not int or value < -1 or value == 0:
                 raise SettingError(f"--fanouts has {value!r}; expected edges a node, at least 1, or -1 for all.")
         if self.fanouts and self.model.num_virtual_nodes:
