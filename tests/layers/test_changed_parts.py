@@ -228,6 +228,34 @@ def test_a_fixed_cache_belongs_to_one_source():
         layer(torch.randn(2, 1, 8), torch.randn(2, 7, 8), cache=cache)
 
 
+@pytest.mark.parametrize("is_fixed", [False, True])
+def test_a_call_with_a_cache_has_the_gradients_of_one_without(is_fixed):
+    """The projections of keys and values had none: the cache returned the copies that it stores."""
+    layer, nodes = MultiHeadAttention(8, 2), torch.randn(2, 5, 8)
+    layer(nodes, neighborhood=Causal()).square().sum().backward()
+    expected = {name: weight.grad.clone() for name, weight in layer.named_parameters()}
+    layer.zero_grad()
+    cache = LayerCache(is_fixed)
+    layer(nodes, neighborhood=Causal(), cache=cache).square().sum().backward()
+    torch.testing.assert_close({name: weight.grad for name, weight in layer.named_parameters()}, expected)
+    assert not cache.keys.requires_grad and not cache.values.requires_grad
+
+
+def test_gradients_of_a_later_call_reach_its_own_keys_and_values_only():
+    layer = MultiHeadAttention(8, 2)
+    first, second = torch.randn(2, 3, 8, requires_grad=True), torch.randn(2, 2, 8, requires_grad=True)
+    cache = LayerCache()
+    layer(first, neighborhood=Causal(), cache=cache)
+    layer(second, neighborhood=Causal(), cache=cache).square().sum().backward()
+    of_call = second.grad.clone()
+
+    second.grad = None
+    whole = layer(second, torch.cat([first.detach(), second], dim=1), neighborhood=Causal())
+    whole.square().sum().backward()
+    torch.testing.assert_close(of_call, second.grad)
+    assert first.grad is None
+
+
 def test_a_cache_belongs_to_one_batch():
     layer, cache = MultiHeadAttention(8, 2), LayerCache()
     layer(torch.randn(4, 3, 8), neighborhood=Causal(), cache=cache)

@@ -35,13 +35,13 @@ class LayerCache:
             positions: `(node)`, or with all batch axes of the keys, some of size 1: `(*batch, node)`.
 
         Returns:
-            Those of all nodes so far.
+            Those of all nodes so far; gradients flow to the new ones only.
         """
         if self.stored_source is not None:
             return self.stored_source
-        keys, values = keys.detach(), values.detach()
         if self.is_fixed:
-            self.keys, self.values, self.positions, self.length = keys, values, positions, keys.shape[-2]
+            self.keys, self.values, self.positions = keys.detach(), values.detach(), positions
+            self.length = keys.shape[-2]
             return keys, values, positions
 
         if self.keys is not None and self.keys.shape[:-2] != keys.shape[:-2]:
@@ -60,11 +60,12 @@ class LayerCache:
         self.positions = _with_room(self.positions, positions, start, -1)
         # Earlier steps have not read this span, so that their backward passes need not notice: `data` counts apart.
         span, keys_held, values_held = slice(start, self.length), self.keys.data, self.values.data
-        keys_held[..., span, :], values_held[..., span, :], self.positions[..., span] = keys, values, positions
+        keys_held[..., span, :], values_held[..., span, :] = keys.detach(), values.detach()
+        self.positions[..., span] = positions
 
         return (
-            self.keys[..., : self.length, :],
-            self.values[..., : self.length, :],
+            _with_gradient(self.keys[..., : self.length, :], keys),
+            _with_gradient(self.values[..., : self.length, :], values),
             self.positions[..., : self.length],
         )
 
@@ -98,7 +99,7 @@ class LayerCache:
 class Cache:
     """Hand it to a stack, `stack(nodes, Causal(), cache=cache)`, which then takes `nodes` to follow those before.
 
-    It is for inference: what it holds carries no gradient.
+    It is for inference: gradients flow to the nodes of the present call, not to what the cache holds.
     """
 
     layers: list[LayerCache] = field(default_factory=list)
@@ -142,3 +143,11 @@ def _with_room(buffer: Tensor | None, new: Tensor, length: int, axis: int) -> Te
     if buffer is not None:
         grown.narrow(axis, 0, length).copy_(buffer.narrow(axis, 0, length))
     return grown
+
+
+def _with_gradient(held: Tensor, new: Tensor) -> Tensor:
+    """What is held, whose last nodes are the new ones; a copy with their gradient where they have one."""
+    if not (new.requires_grad and torch.is_grad_enabled()):
+        return held
+    num_before = held.shape[-2] - new.shape[-2]
+    return torch.cat([held[..., :num_before, :], new.to(held.dtype)], dim=-2)
