@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import re
+import shutil
 
 import numpy as np
 import pandas as pd
@@ -67,6 +68,26 @@ def test_finished_folds_are_kept_when_a_run_is_resumed(edgewise, data, tmp_path)
     assert (tmp_path / "cv/fold_0/metrics.json").stat().st_mtime_ns == before
     assert json.loads((tmp_path / "cv/metrics.json").read_text())["test"] == whole["test"]
     assert "--overwrite" in edgewise(*words, "-o", tmp_path / "cv")[2]
+
+
+def test_a_resumed_fold_has_its_own_rows_where_the_settings_of_the_whole_are_gone(edgewise, data, tmp_path):
+    """The second fold was trained on the rows of the first, which is finished."""
+    words = ["train", "molecules", data, *QUICK, "--num-folds", 2, "--no-baselines", "--ignore-columns", "g"]
+    assert edgewise(*words, "-o", tmp_path / "cv")[0] == 0
+    for name in ("config.toml", "metrics.json", "test_predictions.csv"):
+        (tmp_path / "cv" / name).unlink()
+    shutil.rmtree(tmp_path / "cv/fold_1")
+    code, _, err = edgewise(*words, "--resume", "-o", tmp_path / "cv")
+    assert code == 0, err
+    assert RunFolder(tmp_path / "cv/fold_1").read_config()["fold"] == 1
+    tested = [int(row["row_in_data"]) for row in rows_of(tmp_path / "cv/test_predictions.csv")]
+    assert sorted(tested) == list(range(40))
+
+    (tmp_path / "cv/config.toml").unlink()
+    (tmp_path / "cv/metrics.json").unlink()
+    data.write_text(data.read_text().replace("g1", "g2"))
+    code, _, err = edgewise(*words, "--resume", "-o", tmp_path / "cv")
+    assert code == 2 and "fold_0 was started with other content in" in err
 
 
 def test_an_earlier_cross_validation_is_replaced_as_a_whole(edgewise, data, tmp_path, monkeypatch):

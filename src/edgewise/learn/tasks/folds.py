@@ -71,21 +71,23 @@ class CrossValidation:
         config = job_to_config(self.settings)
         if resume and self.folder.is_started:
             check_config(self.folder, type(self.settings), config)
-            for settings, folder in self.runs():
-                if folder.is_finished:
-                    check_content(folder, input_files(settings))
-        prepared = None
+        for settings, folder in self.runs() if resume else ():
+            if folder.is_finished:
+                check_content(folder, input_files(settings))
+        prepared, (first_settings, first_folder) = None, self.runs()[0]
         if not (resume and self.folder.is_started):
             with self.folder.claimed(overwrite=overwrite):
-                prepared = read(self.task, self.runs()[0][0])  # before an earlier run is removed
+                prepared = read(self.task, first_settings)  # before an earlier run is removed
                 self.folder.begin()
                 self.folder.write_config(config)
         left = [(settings, folder) for settings, folder in self.runs() if not (resume and folder.is_finished)]
         if workers is not None:
             train_folds(workers, self.task, left, overwrite=overwrite, resume=resume)
         for settings, folder in left if workers is None else ():
-            run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume, prepared=prepared)
-            prepared = None
+            # The first fold may be finished where only the settings of the whole are gone.
+            data = prepared if folder == first_folder else None
+            run = Run.prepare(self.task, settings, folder, overwrite=overwrite, resume=resume, prepared=data)
+            prepared = data = None
             show(run)
             run.finish()
         names = {folder.path.relative_to(self.folder.path).as_posix(): folder for _, folder in self.runs()}
