@@ -144,6 +144,14 @@ def test_columns_of_types_have_one_place_whatever_the_order_of_the_types():
     np.testing.assert_array_equal(GraphNodes(other).features.to_dense(), of_paper + of_authors)
 
 
+@pytest.mark.parametrize("number", [1e38, -1e39, np.inf])
+def test_numbers_of_a_sparse_matrix_that_are_too_large_are_refused(number):
+    """Single precision squares none of them; what it cannot hold became an infinity."""
+    matrix = scipy.sparse.csr_array(np.array([[0, 0], [0, number], [1, 0]]))
+    with pytest.raises(DataError, match=r"X\[1, 1\] is -?(1e\+3[89]|inf), beyond ±1e\+37 and too large to be scaled"):
+        GraphNodes(matrix, np.array([[0, 1], [1, 2]]))
+
+
 def test_entries_of_a_sparse_matrix_at_one_place_add_up():
     starts, columns, values = np.array([0, 3, 3, 5]), np.array([1, 0, 1, 2, 2]), np.array([1.0, 2.0, 3.0, 4.0, -4.0])
     matrix = scipy.sparse.csr_array((values, columns, starts), shape=(3, 4))

@@ -11,6 +11,7 @@ from edgewise.learn.estimators.names import has_columns
 from edgewise.learn.estimators.numbers import as_numbers, unwrapped
 from edgewise.learn.readers.graphs.file import check_edges
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, too_large
 from edgewise.neighborhood import Edges
 from edgewise.neighborhood.index import entries
 
@@ -68,9 +69,18 @@ def edges_of(edges: object, num_nodes: int | None = None) -> Edges:
 
 
 def sparse_features_of(matrix: "csr_array") -> NodeFeatures:
-    """The features of nodes in a sparse matrix of SciPy."""
+    """The features of nodes in a sparse matrix of SciPy.
+
+    Raises:
+        DataError: A number is too large to be scaled in single precision.
+    """
     table = matrix.tocsr().tocoo()
     rows, columns = (numbers.astype(np.int64) for numbers in (table.row, table.col))
+    for entry in too_large(table.data, LARGEST_SINGLE)[:1].tolist():
+        raise DataError(
+            f"X[{rows[entry]}, {columns[entry]}] is {table.data[entry]:g}, beyond ±{LARGEST_SINGLE:g} and too large to "
+            "be scaled; give it in another unit."
+        )
     return NodeFeatures.of_entries(rows, columns, table.data.astype(np.float32), table.shape)
 
 

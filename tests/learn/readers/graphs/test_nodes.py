@@ -192,6 +192,14 @@ def test_entries_of_sparse_features_at_one_place_add_up(tmp_path):
     assert (features.rows.tolist(), features.values.tolist()) == ([0, 0], [2, 4])
 
 
+def test_entries_of_sparse_features_that_add_up_to_too_much_are_refused(tmp_path):
+    """Each of them can be scaled, but their sum became an infinity."""
+    parts = {"x_indices": [0] + [1] * 40, "x_indptr": [0, 1, 41], "x_shape": [2, 2], "x_data": [1.0] + [1e37] * 40}
+    sparse = {name: np.array(part) for name, part in parts.items()} | {"edge_index": np.array([[0], [1]])}
+    with pytest.raises(DataError, match=r"node 1, feature 1: its entries add up to 4e\+38, beyond ±1e\+37 and too large"):
+        graph_of(tmp_path, {**sparse, "y": np.array([0, 1])})
+
+
 def test_half_precision_is_read_as_any_other(tmp_path):
     half = {name: array.astype(np.float16) if name == "x" else array for name, array in GRAPH.items()}
     half["edge_attr"] = np.array([0.5, 6e4], dtype=np.float16)

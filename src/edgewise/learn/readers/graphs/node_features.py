@@ -13,7 +13,7 @@ from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.tables.arrays import read_arrays, require_kind
 from edgewise.learn.tables.cell import Problems, is_missing, missing, parse_columns, stripped
 from edgewise.learn.tables.columns import Columns
-from edgewise.learn.tables.magnitude import require_scalable
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, require_scalable, too_large
 from edgewise.learn.tables.read import Cells, check_columns_exist
 
 CSR = ("x_indices", "x_indptr", "x_shape")
@@ -56,12 +56,21 @@ class NodeFeatures:
             columns: its feature.
             values: the numbers.
             shape: (node, feature).
+
+        Raises:
+            DataError: entries at one place add up to a number that is too large to be scaled in single precision.
         """
         codes = rows * shape[1] + columns
         if (np.diff(codes) <= 0).any():
             distinct, position = np.unique(codes, return_inverse=True)
-            values = np.bincount(position, values, len(distinct)).astype(np.float32)
+            sums = np.bincount(position, values, len(distinct))
             rows, columns = np.divmod(distinct, shape[1])
+            for entry in too_large(sums, LARGEST_SINGLE)[:1].tolist():
+                raise DataError(
+                    f"node {rows[entry]}, feature {columns[entry]}: its entries add up to {sums[entry]:g}, beyond "
+                    f"±{LARGEST_SINGLE:g} and too large to be scaled; give the feature in another unit."
+                )
+            values = sums.astype(np.float32)
         is_stored = values != 0
         return cls(shape, entries=(rows[is_stored], columns[is_stored], values[is_stored]))
 
