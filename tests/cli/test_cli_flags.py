@@ -8,6 +8,7 @@ from contextlib import nullcontext
 import pytest
 
 from cli_tables import write_csv
+from edgewise.cli.flags import help_text
 from edgewise.cli.train import parser_of
 from edgewise.cli.training import COMMAND
 from edgewise.errors import SettingError
@@ -51,6 +52,28 @@ def test_the_help_shows_a_default_wherever_there_is_one(task):
         is_open = usual.get(action.dest) in (None, (), False) or not {*words}.isdisjoint(action.option_strings)
         if action.dest != "data" and not is_open and "SUPPRESS" not in action.help:
             assert shown & {*action.option_strings}, action.dest
+
+
+@pytest.mark.parametrize("task", names())
+def test_the_help_says_one_default_and_says_it_in_sentences(task):
+    """--patience was shown as `the default runs all epochs (default: 100)`, and `None` cannot be typed."""
+    for action in parser_of((task,))._actions:
+        text = action.help or ""
+        assert not re.search(r"(?i)\bdefault\b.*\(default: ", text), text
+        assert not re.search(r"\bNone\b|\. the default", text), text
+
+
+@pytest.mark.parametrize(
+    ("text", "default", "shown"),
+    [
+        ("Stop early; None runs all epochs.", 100, "Stop early (default: 100)"),
+        ("Stop early; None runs all epochs.", None, "Stop early; the default runs all epochs"),
+        ("A column. None keeps the order.", None, "A column. The default keeps the order"),
+        ("Dropout. None is 0.05, for classes 0.1. As usual.", 0.2, "Dropout. As usual (default: 0.2)"),
+    ],
+)
+def test_what_the_help_says_of_none(text, default, shown):
+    assert help_text(text, default) == shown
 
 
 @pytest.mark.parametrize("task", names())

@@ -161,9 +161,9 @@ def spellings_of(group: Any) -> Collection[str]:
 def help_text(text: str, default: Any, aliases: Sequence[str] = ()) -> str:
     """The docstring of a field as help text, with its default and aliases at the end."""
     if default not in (None, ()):  # then None cannot be meant on the command line
-        text = re.sub(r"[;.] None is [^;.]*", "", text)
+        text = re.sub(r"[;.] None \w+ ([^;.]|\.(?=\d))*", "", text)
     text = text.rstrip(".").replace(". None is ", ". By default ").replace("None is ", "by default ")
-    text = text.replace("None ", "the default ").replace("`", "")
+    text = text.replace(". None ", ". The default ").replace("None ", "the default ").replace("`", "")
     text = text.replace("%", "%%")
     notes = [] if default in (None, ()) or default is dataclasses.MISSING else [f"default: {shown(default)}"]
     notes += [f"also {', '.join(map(spelled, aliases))}"] if aliases else []

@@ -116,7 +116,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             any other value is refused.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+        normalize: The normalization of scores, with models attention (softmax by default), hop_attention and
             edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
@@ -485,7 +485,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+        normalize: The normalization of scores, with models attention (softmax by default), hop_attention and
             edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
@@ -860,7 +860,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
             an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
             any other value is refused.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+        normalize: The normalization of scores, with models attention (softmax by default), hop_attention and
             edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
@@ -1196,7 +1196,7 @@ class GraphRegressor(RegressorMixin, Estimator):
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+        normalize: The normalization of scores, with models attention (softmax by default), hop_attention and
             edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
@@ -2252,7 +2252,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
             an ensemble each model then leaves out other groups. None is as the test rows differ. For regressors alone:
             any other value is refused.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+        normalize: The normalization of scores, with models attention (softmax by default), hop_attention and
             edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
@@ -2695,7 +2695,7 @@ class NodeRegressor(RegressorMixin, Estimator):
             rows, whole groups (those of the group column, else the molecules or texts of a row), or whole scaffolds. In
             an ensemble each model then leaves out other groups. None is as the test rows differ.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+        normalize: The normalization of scores, with models attention (softmax by default), hop_attention and
             edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.
@@ -3742,7 +3742,7 @@ class LinkPredictor(Estimator):
             chosen score; edge_attention, attention among edges; or the layer of a paper.
         directed: Whether an edge is one way; else the reverse of each is added where it is missing.
         attention_score: The score of two nodes, with model attention.
-        normalize: The normalization of scores, with models attention (softmax where it is None), hop_attention and
+        normalize: The normalization of scores, with models attention (softmax by default), hop_attention and
             edge_attention (sigmoid).
         num_layers: Layers over the edges: as many hops as a node can see.
         num_hops: Largest distance that model hop_attention attends to.

@@ -34,7 +34,7 @@ class NodeSettings:
     score: str = setting("scaled_dot", choices=tuple(SCORES))
     """The score of two nodes, with model attention."""
     normalize: NormalizerName | None = setting(None)
-    """The normalization of scores, with models attention (softmax where it is None), hop_attention and edge_attention
+    """The normalization of scores, with models attention (softmax by default), hop_attention and edge_attention
     (sigmoid)."""
     num_layers: int = setting(2, at_least=1, at_most=MAX_LAYERS, aliases=NUM_LAYERS_ALIASES)
     """Layers over the edges: as many hops as a node can see."""

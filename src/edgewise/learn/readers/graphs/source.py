@@ -13,8 +13,8 @@ class GraphSource:
     """The file of the edges and the options for reading it."""
 
     edges: str | None = setting(None, is_file=True)
-    """The table of edges, each row the names of two nodes; None where the nodes are in an .npz file, which holds its
-    edges. To predict, `none` stands for a table without rows."""
+    """The table of edges, each row the names of two nodes; left out where the nodes are in an .npz file, which holds
+    its edges. To predict, `none` stands for a table without rows."""
     features: str | None = setting(None, is_file=True)
     """Features of the nodes in an .npz file, a row a node in the order of the table: x, or arrays of SciPy's CSR."""
     edge_columns: tuple[str, ...] = setting((), metavar="COLUMN")
@@ -66,5 +66,5 @@ class GraphsSource(GraphSource):
     """Where the edges of many graphs are, how they are read, and the table of the graphs themselves."""
 
     graphs: str | None = setting(None, is_file=True)
-    """A table of graphs, a row each: its name, targets, weights, splits and numbers; None where the table of nodes
+    """A table of graphs, a row each: its name, targets, weights, splits and numbers; left out where the table of nodes
     holds them."""
