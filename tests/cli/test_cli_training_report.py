@@ -153,11 +153,16 @@ def test_classes_of_texts(edgewise, tmp_path):
 
 
 def test_a_language_has_losses_and_scores_alone(edgewise, tmp_path):
-    (tmp_path / "book.txt").write_text("the cat sat on the mat and the dog sat on the log. " * 30)
-    run = tmp_path / "run"
-    words = [*TINY, "--context", 16, "--steps", 4]
-    assert edgewise("train", tmp_path / "book.txt", *words, "-o", run)[0] == 0
+    book, other, run = (tmp_path / name for name in ("book.txt", "other.txt", "run"))
+    book.write_text("the cat sat on the mat and the dog sat on the log. " * 30)
+    other.write_text("the dog sat on the mat and the cat sat on the log. " * 5)
+    words = [*TINY, "--context", 16, "--steps", 4, "--validation-data", other]
+    assert edgewise("train", book, *words, "-o", run)[0] == 0
     assert headings(run) == [*FIRST, *LAST]
+    assert f"Read from {book}, {other}." in (run / "report.html").read_text()
+    config = run / "config.toml"
+    config.write_text(config.read_text().replace("other.txt", "moved.txt"))
+    assert edgewise("generate", run, "--prompt", "the cat", "--max-new-tokens", 2)[0] == 0, "its path may be corrected"
     metrics = json.loads((run / "metrics.json").read_text())
     scores = {row[0]: row[1:] for row in tables(run)["All"]}
     assert scores[""] == ["edgewise, validation", "pairs, validation"]

@@ -2,8 +2,9 @@
 
 import pytest
 
-from edgewise.learn.tasks.config import default_of, fields, with_numbers_of_task
+from edgewise.learn.tasks.config import default_of, fields, owners_of, with_numbers_of_task
 from edgewise.learn.tasks.registry import names, settings_of
+from edgewise.learn.training.folder import FILE_SETTINGS
 
 
 @pytest.mark.parametrize("name", names())
@@ -20,3 +21,12 @@ def test_none_is_the_number_of_the_task_or_one_that_the_task_chooses(name):
         "nodes": ["batch_size"], "edges": ["batch_size"], "links": ["batch_size"],
     }  # fmt: skip
     assert chosen_by_task == by_task.get(name, [])
+
+
+def test_a_run_folder_knows_every_setting_that_names_a_file():
+    """Reports left out --validation-data, and its path could not be corrected: the run counted as damaged."""
+    fields_of_tasks = [owners_of(settings_of(name).run_type) for name in names()]
+    of_files = {
+        name for owners in fields_of_tasks for name, (_, field) in owners.items() if field.metadata.get("is_file")
+    }
+    assert {*FILE_SETTINGS} == {"data", *(name.replace("_", "-") for name in of_files)}

@@ -25,8 +25,8 @@ CHECKSUM = "sha256"
 """Where model.json holds a checksum of the rest of it."""
 CHECKED_FILES = ("model.safetensors", "tokenizer.json", "config.toml")
 """What a prediction is computed from besides model.json, which holds their checksums."""
-FILE_SETTINGS = ("data", "edges", "features", "graphs", "nodes")
-"""Settings that name files: these may be moved, and config.toml be edited to say where they are."""
+FILE_SETTINGS = ("data", "validation-data", "edges", "features", "graphs", "nodes", "pretrained")
+"""Settings that name files or runs: these may be moved, and config.toml be edited to say where they are."""
 BATCH_SIZE = 2**13
 """Rows of a file that are written together."""
 
