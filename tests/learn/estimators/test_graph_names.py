@@ -9,7 +9,7 @@ import torch
 from edgewise import DataError, Edges, SettingError
 from edgewise.graph import Graph
 from edgewise.interop.networkx import from_networkx
-from edgewise.learn.estimators import EdgeRegressor, GraphNodes, LinkPredictor, NodeClassifier
+from edgewise.learn.estimators import EdgeRegressor, GraphNodes, LinkPredictor, NodeClassifier, NodeRegressor
 
 SIZE = 16
 NAMES = tuple(range(100, 100 + SIZE))
@@ -138,3 +138,29 @@ def test_an_index_that_names_some_nodes_is_not_taken_by_position(named):
     for last in ("nobody", NAMES[3]):
         with pytest.raises(DataError, match="names rows, but lacks '100'; name each row once"):
             NodeClassifier(model="gcn", **SMALL).fit(named, labels.set_axis([*labels.index[:-1], last]))
+
+
+def test_an_index_that_names_other_nodes_is_not_taken_by_position(named):
+    """As when rows and targets are cut off alike, but stand in another order."""
+    labels = pd.Series(np.arange(SIZE) % 2, index=NAMES)[::-1]
+    with pytest.raises(DataError, match="names rows, but lacks '100'; name each row once"):
+        NodeClassifier(model="gcn", **SMALL).fit(GraphNodes(named)[:8], labels[:8])
+    elsewhere = labels.set_axis([f"row {number}" for number in range(SIZE)])
+    NodeClassifier(model="gcn", **SMALL).fit(GraphNodes(named)[:8], elsewhere[:8])  # which names no node
+
+
+@pytest.mark.filterwarnings("ignore:fit. nodes without features")
+def test_the_index_of_targets_names_the_nodes_of_tables(named):
+    names = np.array([f"n{name}" for name in NAMES])
+    nodes = pd.DataFrame(named.node_features.numpy(), columns=["a", "b", "c"], index=names)
+    ends = named.edges.senders, named.edges.receivers
+    pairs = pd.DataFrame({"sender": names[ends[0]], "receiver": names[ends[1]]})
+    y = pd.Series(np.arange(SIZE) / SIZE, index=names)
+    weights, held_out = pd.Series(np.arange(SIZE) + 1.0, index=names), pd.Series(np.arange(SIZE) < 4, index=names)
+    model = NodeRegressor(model="gcn", random_state=0, **SMALL)
+    for tables in ((nodes, pairs), (pairs,)):
+        expected = model.fit(tables, y, sample_weight=weights, validation=held_out).predict(tables)
+        score = model.score(tables, y, nodes=~held_out, sample_weight=weights)
+        model.fit(tables, y[::-1], sample_weight=weights[::-1], validation=held_out[::-1])
+        np.testing.assert_array_equal(model.predict(tables), expected)
+        assert model.score(tables, y[::-1], nodes=~held_out[::-1], sample_weight=weights[::-1]) == score

@@ -12,9 +12,10 @@ from edgewise.learn.estimators.graph_rows import (
     row_to_explain,
     scatter_targets,
 )
+from edgewise.learn.estimators.names import columns_called
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
-from edgewise.learn.estimators.state import Estimator
+from edgewise.learn.estimators.state import Estimator, Names
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.edge_data import EdgeData, edges_from_arrays
 from edgewise.learn.readers.graphs.edges import EdgeList
@@ -34,6 +35,7 @@ def training_data(job: EdgeRunSettings, inputs: Inputs, columns: TrainingColumns
         missing=missing,
         is_directed=job.graph.directed,
         names=inputs.graph_rows.names,
+        feature_columns=columns_called(inputs.names, "X"),
     )
 
 
@@ -56,11 +58,16 @@ def _features_and_edges(inputs: Inputs, missing: str, num_edge_features: int = 0
     return rows.arrays(missing)["features"], rows.edges
 
 
+def _names_of_run(trained: FittedTable[EdgeEncoder]) -> Names:
+    encoder = trained.encoder
+    return names_of_run(encoder.on_graph, encoder.on_graph.num_columns, len(encoder.edge_scaler.mean))
+
+
 EDGES = RowAdapter(
     task=TASK,
     table_task=TABLE,
-    placeholders={"data": ("the edges",)},
-    names_of_run=names_of_run,
+    placeholders={"data": ("the edges",), "nodes": "the nodes"},
+    names_of_run=_names_of_run,
     training_data=training_data,
     prediction_data=prediction_data,
     inputs=graph_inputs(GraphEdges),

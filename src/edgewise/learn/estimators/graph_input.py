@@ -26,6 +26,7 @@ from edgewise.learn.estimators.labels import is_absent
 from edgewise.learn.estimators.names import (
     RowsLike,
     column_names,
+    columns_called,
     names_of_tables,
     node_number,
     positions_of_names,
@@ -209,7 +210,8 @@ class GraphNodes:
             require_scalable("the graph", "edge_features", table)
             features = table.astype(np.float32)
         senders, receivers = graph.edges.senders.cpu().numpy(), graph.edges.receivers.cpu().numpy()
-        return EdgeList(senders, receivers, features, types=_edge_names(graph))
+        columns = columns_called(self.column_names, "edge_features")
+        return EdgeList(senders, receivers, features, types=_edge_names(graph), feature_columns=columns)
 
     @property
     def names(self) -> tuple[str, ...] | None:

@@ -21,7 +21,7 @@ from edgewise.learn.estimators.labels import (
     r2,
     share_right,
 )
-from edgewise.learn.estimators.names import in_row_order
+from edgewise.learn.estimators.names import RowNames, complete_names, in_row_order
 from edgewise.learn.estimators.numbers import as_numbers, mask_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import (
@@ -37,9 +37,7 @@ from edgewise.learn.estimators.rows import EncodedTargets, ExtraInputs, Inputs, 
 from edgewise.learn.estimators.state import Estimator, Names, warn_caller
 
 if TYPE_CHECKING:
-    from edgewise.learn.fitted_table import FittedTable
-    from edgewise.learn.tasks.edges.task import EdgeEncoder
-    from edgewise.learn.tasks.nodes.task import NodeEncoder
+    from edgewise.learn.tasks.graph_encoding import GraphEncoding
 
 
 def graph_inputs(rows_type: type[GraphNodes]) -> Callable[[Estimator, object, ExtraInputs], Inputs]:
@@ -71,14 +69,15 @@ def scatter_targets(
     )
 
 
-def names_of_nodes(X: Any) -> tuple[str, ...] | None:
+def names_of_nodes(X: Any) -> RowNames | None:
     """What the nodes of a graph are called that are rows; None where they are numbered."""
+    if isinstance(X, tuple) and X and library_of(X[0]) == "pandas":
+        X = GraphNodes(X)
     if isinstance(X, GraphNodes):
         names = X.names
-        return names if names is None or X.rows is None else tuple(names[row] for row in X.rows.tolist())
-    if library_of(X) == "networkx":
-        return tuple(map(str, X.nodes))
-    return None if not isinstance(X, Graph) or X.names is None else tuple(map(str, X.names))
+        return None if names is None else RowNames(X.taken(np.array(names, dtype=object)).tolist(), names)
+    labels = X.nodes if library_of(X) == "networkx" else X.names if isinstance(X, Graph) else None
+    return None if labels is None else RowNames(*[tuple(map(str, labels))] * 2)
 
 
 def names_of_graph(X: object) -> Names:
@@ -87,11 +86,18 @@ def names_of_graph(X: object) -> Names:
     return dict(rows.column_names) if isinstance(rows, GraphNodes) else {}
 
 
-def names_of_run(trained: "FittedTable[NodeEncoder] | FittedTable[EdgeEncoder]") -> Names:
-    """The names of the features of nodes that a run of the command line was trained on; none where some lack a name,
-    as words have."""
-    names = trained.columns.descriptors_columns
-    return {"X": names} if len(names) == trained.encoder.on_graph.num_columns else {}
+def names_of_run(on_graph: "GraphEncoding", num_features: int, num_edge_features: int) -> Names:
+    """The names of the features of nodes and of edges that a run of the command line was trained on.
+
+    Args:
+        on_graph: How its nodes and edges became numbers.
+        num_features: Features of a node that it was trained on.
+        num_edge_features: Features of an edge.
+    """
+    return complete_names(
+        X=(on_graph.columns.descriptors_columns, num_features),
+        edge_features=(on_graph.graph.edge_feature_columns, num_edge_features),
+    )
 
 
 def row_to_explain(

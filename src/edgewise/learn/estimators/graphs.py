@@ -13,7 +13,7 @@ from edgewise.explain.methods import Choice
 from edgewise.graph import Graph
 from edgewise.learn.estimators.graph_input import GraphNodes, is_graph, one_by_one, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees, warn_of_ignored_edges
-from edgewise.learn.estimators.names import RowsLike, column_names, in_order, one_row
+from edgewise.learn.estimators.names import RowsLike, column_names, columns_called, complete_names, in_order, one_row
 from edgewise.learn.estimators.numbers import unwrapped
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.row_methods import fingerprint as row_fingerprint
@@ -41,6 +41,8 @@ def training_data(job: GraphRunSettings, inputs: Inputs, columns: TrainingColumn
         task_type=columns.task_type,
         need_roots=job.whole.needs_roots,
         missing="impute",
+        feature_columns=columns_called(inputs.names, PARTS[0]),
+        edge_feature_columns=columns_called(inputs.names, PARTS[2]),
     )
 
 
@@ -65,9 +67,15 @@ def _names_of_graphs(X: object) -> Names:
 
 
 def _names_of_run(trained: FittedTable[GraphsEncoder]) -> Names:
-    """The names of the features of graphs as a whole that a run of the command line was trained on."""
-    names = trained.columns.graph_feature_columns
-    return {"graph_features": names} if names else {}
+    """The names of the features of nodes, of edges and of graphs as a whole that a run of the command line was trained
+    on."""
+    encoder, scales = trained.encoder, trained.encoder.scales
+    whole = encoder.columns.graph_feature_columns
+    return complete_names(
+        features=(encoder.columns.descriptors_columns, len(scales.node.mean) - 2 * encoder.adds_degrees),
+        edge_features=(encoder.graph.edge_feature_columns, len(scales.edge.mean)),
+        graph_features=(whole, len(whole)),
+    )
 
 
 def _check(job: GraphRunSettings, data: GraphData) -> None:

@@ -1,7 +1,7 @@
 """How arrays become links of one graph: what LinkPredictor is made of."""
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -11,26 +11,39 @@ from edgewise.errors import DataError, SettingError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
 from edgewise.learn.estimators.graph_input import is_graph, plain_nodes
-from edgewise.learn.estimators.graph_rows import names_of_graph
+from edgewise.learn.estimators.graph_rows import names_of_graph, names_of_run
 from edgewise.learn.estimators.graph_warnings import warn_of_graph_features, warn_of_ignored_edges
 from edgewise.learn.estimators.labels import is_absent, plain_array
-from edgewise.learn.estimators.names import node_number, row_name
+from edgewise.learn.estimators.names import columns_called, node_number, row_name
 from edgewise.learn.estimators.numbers import mask_of, unwrapped, weights_of
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, without_none
-from edgewise.learn.estimators.state import Adapter, Estimator, device_of, learn_names, refuse, settings_of, train
+from edgewise.learn.estimators.state import (
+    Adapter,
+    Estimator,
+    Names,
+    device_of,
+    learn_names,
+    refuse,
+    settings_of,
+    train,
+)
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.links import Links, LinkSplits, named_splits, random_splits
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.tasks.links import model
 from edgewise.learn.tasks.links.explainable import explain_link
+from edgewise.learn.tasks.links.model import FittedLinks
 from edgewise.learn.tasks.links.task import TASK, LinkData, prepared
 
-if TYPE_CHECKING:
-    pass
 
-LINKS = Adapter(task=TASK, placeholders={"data": ("the nodes",)})
+def _names_of_run(trained: FittedLinks) -> Names:
+    encoder = trained.encoder
+    return names_of_run(encoder.on_graph, encoder.num_columns, encoder.num_edge_columns)
+
+
+LINKS = Adapter(task=TASK, placeholders={"data": ("the nodes",)}, names_of_run=_names_of_run)
 """How LinkPredictor uses its task."""
 
 
@@ -61,6 +74,8 @@ def fit(
     is_directed = job.graph.directed
     graph = graph_of(X, extra_inputs, is_directed, estimator.column_names_, job.scaling.missing)
     warn_of_ignored_edges(job.model, graph.edges.features.shape[1])
+    columns = columns_called(estimator.column_names_, "X")
+    job = replace(job, descriptors_columns=columns, graph=graph.edges.resolved(job.graph))
     links = Links.of(graph.edges, len(graph), is_directed)
     count = len(graph.edges) - graph.edges.num_mirrored
     if validation is not None:

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeGuard, TypeVar
 
 import numpy as np
@@ -54,6 +55,21 @@ def column_names(argument: str, table: object) -> tuple[str, ...]:
     return names
 
 
+def columns_called(names: Mapping[str, tuple[str, ...]], argument: str) -> tuple[str, ...]:
+    """The names of the columns of an argument, as a table has them; none where it has none, or one of them is blank."""
+    columns = names.get(argument, ())
+    return columns if all(name.strip() for name in columns) else ()
+
+
+def complete_names(**columns: tuple[tuple[str, ...], int]) -> dict[str, tuple[str, ...]]:
+    """The names of the columns of each argument, where each column has one: those of words have none.
+
+    Args:
+        columns: The names, and how many columns there are.
+    """
+    return {argument: names for argument, (names, count) in columns.items() if names and len(names) == count}
+
+
 def names_of_tables(nodes: "DataFrame", edges: "DataFrame") -> dict[str, tuple[str, ...]]:
     """The names of the features of nodes (`X`) and of edges (`edge_features`) in the tables of a graph.
 
@@ -98,7 +114,17 @@ def in_order(argument: str, table: Held, trained_names: Sequence[str]) -> Held:
     return in_this_order
 
 
-def in_row_order(values: Held, names: Sequence[str] | None) -> Held:
+@dataclass(frozen=True)
+class RowNames:
+    """What rows are called, which are all of a table or some."""
+
+    of_rows: Sequence[str]
+    """The names of the rows."""
+    of_table: Sequence[str]
+    """The names of all rows of the table, such as of all nodes of a graph."""
+
+
+def in_row_order(values: Held, names: RowNames | None) -> Held:
     """A Series or DataFrame in the order of named rows, where its index names all of them; others as they are.
 
     Args:
@@ -106,22 +132,22 @@ def in_row_order(values: Held, names: Sequence[str] | None) -> Held:
         names: What the rows are called; None where they are not named.
 
     Raises:
-        DataError: Its index names some of the rows, but not each of them once.
+        DataError: Its index names some of the rows, but not each of them once; or others of their table.
     """
     if names is None or not hasattr(values, "iloc") or not hasattr(values, "index"):
         return values
     if hasattr(values.index, "step"):  # a range only counts rows
         return values
     position_of_name = {str(label): number for number, label in enumerate(values.index)}
-    if len(position_of_name) != len(values.index) or position_of_name.keys() != set(names):
-        if len(values.index) != len(names) or position_of_name.keys().isdisjoint(names):
+    if len(position_of_name) != len(values.index) or position_of_name.keys() != set(names.of_rows):
+        if len(values.index) != len(names.of_rows) or position_of_name.keys().isdisjoint(names.of_table):
             return values
-        missing = next(name for name in names if name not in position_of_name)
+        missing = next(name for name in names.of_rows if name not in position_of_name)
         raise DataError(
             f"the index of a {type(values).__name__} names rows, but lacks {missing!r}; name each row once, or give an "
             "array in the order of the rows."
         )
-    in_this_order: Held = values.iloc[[position_of_name[name] for name in names]]
+    in_this_order: Held = values.iloc[[position_of_name[name] for name in names.of_rows]]
     return in_this_order
 
 

@@ -13,9 +13,10 @@ from edgewise.learn.estimators.graph_rows import (
     scatter_targets,
 )
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees
+from edgewise.learn.estimators.names import columns_called
 from edgewise.learn.estimators.parameters import AUTO, naming_parameters
 from edgewise.learn.estimators.rows import ExtraInputs, Inputs, RowAdapter, TrainingColumns
-from edgewise.learn.estimators.state import Estimator
+from edgewise.learn.estimators.state import Estimator, Names
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.readers.graphs.nodes import NodeData, nodes_from_arrays
 from edgewise.learn.tasks.nodes.settings import DEFAULT_TYPED_MODEL, NodeRunSettings
@@ -24,9 +25,11 @@ from edgewise.learn.tasks.nodes.task import TABLE, TASK, NodeEncoder, explain_no
 
 def training_data(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumns) -> NodeData:
     """All nodes of the graph, to train on."""
-    missing = job.scaling.missing
+    missing, arrays = job.scaling.missing, inputs.graph_rows.arrays(job.scaling.missing)
+    arrays["edges"] = arrays["edges"].with_direction(inputs.graph_rows.graph.num_nodes)
     return nodes_from_arrays(
-        **inputs.graph_rows.arrays(missing),
+        **arrays,
+        feature_columns=columns_called(inputs.names, "X"),
         targets=columns.targets,
         weights=columns.weights,
         task_type=columns.task_type,
@@ -55,6 +58,11 @@ def num_features(trained: FittedTable[NodeEncoder]) -> int:
     )
 
 
+def _names_of_run(trained: FittedTable[NodeEncoder]) -> Names:
+    encoder = trained.encoder
+    return names_of_run(encoder.on_graph, num_features(trained), encoder.num_edge_columns)
+
+
 def _model_for_types(estimator: Estimator, inputs: Inputs) -> dict[str, object]:
     """Without a name the model is the default, or that for types where the graph has them."""
     rows = inputs.graph_rows
@@ -74,7 +82,7 @@ NODES = RowAdapter(
     task=TASK,
     table_task=TABLE,
     placeholders={"data": ("the nodes",)},
-    names_of_run=names_of_run,
+    names_of_run=_names_of_run,
     training_data=training_data,
     prediction_data=prediction_data,
     inputs=graph_inputs(GraphNodes),

@@ -12,6 +12,7 @@ from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.learn.estimators.graph_input import GraphNodes
 from edgewise.learn.estimators.labels import plain_array
 from edgewise.learn.estimators.names import (
+    RowNames,
     RowsLike,
     as_rows,
     below,
@@ -136,7 +137,7 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
     """From X and y to the targets, where X may hold them."""
     rows: Callable[..., list[object]] = listed_rows
     """The rows of X, one by one."""
-    row_names: Callable[..., Sequence[str] | None] = lambda X: None
+    row_names: Callable[..., RowNames | None] = lambda X: None
     """What the rows of X are called, by which those of a Series are put into order; None where they are not named."""
     names_of_rows: Callable[..., Names] = lambda X: {}
     """The names of columns of arguments that X holds: the features of graphs, the conditions beside molecules."""

@@ -306,7 +306,7 @@ def check_same_columns(first: Cells, other: Cells) -> None:
 
 
 def cells_from_arrays(
-    arrays: dict[str, Values], numbers: Sequence[str] = ()
+    arrays: dict[str, Values], numbers: Sequence[str] = (), reserved: Sequence[str] = ()
 ) -> tuple[Cells, dict[str, tuple[str, ...]]]:
     """Arrays as the cells of a table: numbers stay numbers, all else is text. Messages count their rows from 0.
 
@@ -314,6 +314,7 @@ def cells_from_arrays(
         arrays: name → `(row,)`, or `(row, column)`, whose columns become `name_1`, `name_2`, ...;
             those of a DataFrame keep their names, unless something else is called so.
         numbers: the arrays of which True is 1 and False 0; of others both are text, as of a label.
+        reserved: names of columns that are not among the arrays, and that no array may have.
 
     Returns:
         The cells, and the columns that each array became.
@@ -333,7 +334,7 @@ def cells_from_arrays(
         num_rows = len(next(iter(frame.values()), array))
         if len(array) != num_rows:
             raise DataError(f"{name} has {plural(len(array), 'row')}, but {next(iter(arrays))} has {num_rows}.")
-        columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"})
+        columns_of[name] = _names_of_columns(name, values, array, {*frame, *arrays, "node"} - {name} | {*reserved})
         cells_of = [array] if array.ndim == 1 else array.T
         columns = zip(columns_of[name], cells_of, strict=True)
         for column, cells in columns:
@@ -378,17 +379,17 @@ def _names_of_columns(name: str, values: Values, array: np.ndarray, reserved: se
         name: Of the array.
         values: What it was made of.
         array: (row,) or (row, column).
-        taken: What else is called by name; `name` may be in it.
+        reserved: The names of other columns.
     """
     labels = tuple(getattr(values, "columns", ()))
     usable = all(isinstance(label, str) and label.strip() for label in labels) and len(set(labels)) == len(labels)
-    if labels and usable and not set(labels) & (reserved - {name}):
+    if labels and usable and not set(labels) & reserved:
         return labels
     names: tuple[str, ...] = (name,)
     if array.ndim == 2 and len(labels) != 1:
         names = tuple(f"{name}_{number}" for number in range(1, array.shape[1] + 1))
 
-    while set(names) & (reserved - {name}):
+    while set(names) & reserved:
         names = tuple(f"{column}_" for column in names)
     return names
 

@@ -182,10 +182,10 @@ def read_files(
 
 
 def cells_and_columns(
-    arrays: dict[str, Values | None], numbers: Sequence[str] = ()
+    arrays: dict[str, Values | None], numbers: Sequence[str] = (), reserved: Sequence[str] = ()
 ) -> tuple[Cells, dict[str, tuple[str, ...]], dict[str, Any]]:
-    """Arrays as cells, the columns that each became, and the columns of weights and groups for `Columns`; `numbers` as
-    in `cells_from_arrays`.
+    """Arrays as cells, the columns that each became, and the columns of weights and groups for `Columns`; `numbers` and
+    `reserved` as in `cells_from_arrays`.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes.
@@ -193,7 +193,7 @@ def cells_and_columns(
     for name, values in arrays.items():
         refuse_single_text(name, values)
     held = {name: values for name, values in arrays.items() if values is not None}
-    cells, columns_of = cells_from_arrays(held, numbers)
+    cells, columns_of = cells_from_arrays(held, numbers, reserved)
     for name in ("weight", "group"):
         if hasattr(arrays.get(name), "columns") or columns_of.get(name, ())[:1] == (f"{name}_1",):
             raise DataError(f"{name} has 2 axes, expected (row,).")

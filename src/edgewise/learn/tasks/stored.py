@@ -127,7 +127,9 @@ def read_store_to_predict(columns: Columns, encoding: GraphEncoding, request: Pr
 
 def check_direction(store: GraphStore, trained: GraphSource) -> None:
     """Raise DataError where edges go one way in a store and both ways in the training, or the other way round."""
-    is_known = trained.edges is not None or bool(trained.edge_columns)  # arrays have their edges as they are
+    is_known = trained.edges is not None or bool(trained.edge_columns)
+    # Arrays hold the reverse of typed edges as relations of their own, which a store may add.
+    is_known = is_known or store.manifest["edge_type_column"] is None
     if is_known and store.is_directed != trained.directed:
         ways = "one way" if store.is_directed else "both ways"
         remedy = "with --directed" if trained.directed else "without --directed"

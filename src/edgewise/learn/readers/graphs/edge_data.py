@@ -173,6 +173,7 @@ def edges_from_arrays(
     missing: str = "impute",
     is_directed: bool = False,
     names: Sequence[str] | None = None,
+    feature_columns: Sequence[str] = (),
 ) -> EdgeData:
     """The edges of a graph from arrays, with the checks of a file.
 
@@ -185,15 +186,21 @@ def edges_from_arrays(
         task_type, missing: as in `Columns`.
         is_directed: whether an edge and its reverse are two different ones.
         names: what the nodes are called; their numbers where None.
+        feature_columns: what the features of nodes are called; none where they have no names.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
     """
     check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
     arrays = {NUMBERS: list(range(len(edges))), "target": targets, "weight": weights, "group": groups}
-    cells, columns_of, others = cells_and_columns(arrays)
+    cells, columns_of, others = cells_and_columns(arrays, reserved=feature_columns)
     columns = Columns(
-        node_column=AUTO, target_columns=columns_of.get("target", ()), task_type=task_type, missing=missing, **others
+        node_column=AUTO,
+        descriptors_columns=tuple(feature_columns),
+        target_columns=columns_of.get("target", ()),
+        task_type=task_type,
+        missing=missing,
+        **others,
     )
     called, edge_of_row = tuple(map(str, range(features.shape[0]) if names is None else names)), np.arange(len(edges))
     rows = checked_rows(

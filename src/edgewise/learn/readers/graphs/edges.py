@@ -61,6 +61,10 @@ class EdgeList:
     """The words of each column of categories."""
     columns: tuple[str, ...] = ()
     """The columns of the table that hold the ends."""
+    feature_columns: tuple[str, ...] = ()
+    """What the numbers of an edge are called, where arrays name them; the settings of a run name those of a table."""
+    is_directed: bool | None = None
+    """Whether the edges of arrays are one way, see `with_direction`; None where the settings of a run say it."""
     rejected_ends: Int64[np.ndarray, " rejected two"] = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
     """The two nodes of each row in `rejected`, −1 for one that it does not name."""
 
@@ -129,8 +133,25 @@ class EdgeList:
         return self if is_directed else self.both_ways(num_nodes)
 
     def resolved(self, source: AnySource) -> AnySource:
-        """A source that names the columns of the ends, so that other tables are read in the same direction."""
-        return replace(source, edge_columns=self.columns or source.edge_columns)
+        """A source that names the columns of these edges and says their direction, so that other tables are read
+        likewise."""
+        return replace(
+            source,
+            edge_columns=self.columns or source.edge_columns,
+            edge_feature_columns=self.feature_columns or source.edge_feature_columns,
+            directed=source.directed if self.is_directed is None else self.is_directed,
+        )
+
+    def with_direction(self, num_nodes: int) -> "EdgeList":
+        """The same edges, which say that they are one way unless each of them has its reverse.
+
+        Where they have types, the reverse of a relation may have any name: these edges are one way, too.
+        """
+        is_directed = self.types is not None or self.num_loops == len(self)
+        if not is_directed:
+            lacking = one_way(torch.from_numpy(self.senders), torch.from_numpy(self.receivers), num_nodes)
+            is_directed = len(lacking) > 0
+        return replace(self, is_directed=is_directed)
 
     def joins(self, sender: int, receiver: int, is_directed: bool) -> Bool[np.ndarray, " edge"]:
         """Which edges go from one node to another, or between both where edges go both ways."""
@@ -158,6 +179,8 @@ class EdgeList:
             splits=self.splits,
             categories=self.categories,
             columns=self.columns,
+            feature_columns=self.feature_columns,
+            is_directed=self.is_directed,
             rejected_ends=self.rejected_ends,
         )
 

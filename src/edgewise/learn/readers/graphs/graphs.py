@@ -18,6 +18,7 @@ from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.trees import Trees
 from edgewise.learn.readers.graphs.union import offsets_of
 from edgewise.learn.tables.cell import Problems, read_numbers, stripped
+from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tables.read import Cells, Values, check_columns, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
 
@@ -242,6 +243,8 @@ def graphs_from_arrays(
     missing: str = "impute",
 ) -> GraphData:
     """Graphs from arrays, with the checks of a file; their edges are taken as they are.
+    feature_columns: Sequence[str] = (),
+    edge_feature_columns: Sequence[str] = (),
 
     Args:
         graphs: the graphs.
@@ -253,6 +256,8 @@ def graphs_from_arrays(
         need_roots: as in `read_graphs`.
 
     Raises:
+        feature_columns, edge_feature_columns: what the features of nodes and of edges are called; none where they have
+            no names.
         DataError: lengths differ, an edge names no node, or a graph cannot be used.
     """
     arrays = {
@@ -262,10 +267,11 @@ def graphs_from_arrays(
         "group": groups,
         "number": graph_features,
     }
-    cells, columns_of, others = cells_and_columns(arrays, numbers=("number",))
+    cells, columns_of, others = cells_and_columns(arrays, numbers=("number",), reserved=feature_columns)
     columns = GraphColumns(
-        node_column="node",
-        graph_column="graph",
+        node_column=AUTO,
+        graph_column=columns_of["graph"][0],
+        descriptors_columns=tuple(feature_columns),
         target_columns=columns_of.get("target", ()),
         **others,
         graph_feature_columns=columns_of.get("number", ()),
@@ -291,10 +297,13 @@ def graphs_from_arrays(
         np.concatenate([getattr(graph.edges, side) + start for graph, start in zip(graphs, offsets, strict=False)])
         for side in ("senders", "receivers")
     )
-    edges = EdgeList(senders, receivers, np.concatenate([graph.edges.features for graph in graphs]))
     features = np.concatenate([graph.features for graph in graphs])
     names = [str(node) for graph in graphs for node in range(len(graph.features))]
     graph_parts = _Graphs(
+    edge_features = np.concatenate([graph.edges.features for graph in graphs])
+    edges = EdgeList(senders, receivers, edge_features, feature_columns=tuple(edge_feature_columns))
+    if targets is not None:
+        edges = edges.with_direction(len(features))
         cells=cells,
         columns=columns,
         problems=problems,

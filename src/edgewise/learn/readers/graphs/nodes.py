@@ -177,6 +177,7 @@ def nodes_from_arrays(
     blank: Bool[np.ndarray, " node feature"] | None = None,
     model_types: TypeNames | None = None,
     names: Sequence[str] | None = None,
+    feature_columns: Sequence[str] = (),
 ) -> NodeData:
     """A graph from arrays, with the checks of a file; no reverse edges are added.
 
@@ -190,6 +191,7 @@ def nodes_from_arrays(
         types: of the nodes; those of edges are in `edges`.
         blank: where a feature is NaN: a number is missing, or all nodes of the type lack it.
         names: what the nodes are called; their numbers where None.
+        feature_columns: what the features are called; none where they have no names.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.
@@ -197,10 +199,11 @@ def nodes_from_arrays(
     check_edges("edges", np.stack([edges.senders, edges.receivers]), features.shape[0])
     numbers = list(range(features.shape[0]))
     cells, columns_of, others = cells_and_columns(
-        {NUMBERS: numbers, "target": targets, "weight": weights, "split": splits}
+        {NUMBERS: numbers, "target": targets, "weight": weights, "split": splits}, reserved=feature_columns
     )
     columns = Columns(
-        node_column=NUMBERS,
+        node_column=columns_of[NUMBERS][0],
+        descriptors_columns=tuple(feature_columns),
         target_columns=columns_of.get("target", ()),
         splits_column=columns_of["split"][0] if "split" in columns_of else None,
         task_type=task_type,
