@@ -1,5 +1,6 @@
 """GraphClassifier and GraphRegressor: whatever holds graphs, the same graphs; what they refuse."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -7,7 +8,17 @@ import pytest
 import scipy.sparse
 import torch
 
-from edgewise import DataError, GraphClassifier, GraphRegressor, LinkPredictor, RunFolderError, SettingError
+from edgewise import (
+    DataError,
+    EdgeRegressor,
+    GraphClassifier,
+    GraphRegressor,
+    LinkPredictor,
+    NodeRegressor,
+    RunFolderError,
+    SettingError,
+)
+from edgewise.graph import Graph
 from edgewise.learn.estimators.graphs import graphs_of, targets_of
 from edgewise.learn.readers.graphs.graphs import GraphRow
 from tree_cases import merger_trees
@@ -91,6 +102,68 @@ def test_numbers_of_graphs_are_looked_at():
     assert np.abs(regressor.predict(graphs, heat) - 3 * heat[:, 0]).mean() < 0.4
     with pytest.raises(DataError, match="its graphs have 0 features, but the model was trained on 1"):
         regressor.predict(graphs)
+
+
+def test_numbers_of_graphs_are_those_of_all_or_of_none():
+    """One graph without them, and those of all others were not read."""
+    bare = [Graph.of(ring(4)) for _ in range(12)]
+    heat = np.linspace(-1, 1, 12)[:, None].astype(np.float32)
+    hot = [replace(graph, graph_features=torch.tensor(row)[None]) for graph, row in zip(bare, heat, strict=True)]
+    y, regressor = 3 * heat[:, 0], GraphRegressor(**{**SMALL, "epochs": 1, "random_state": 0})
+    expected = regressor.fit(hot, y).predict(hot)
+    np.testing.assert_array_equal(regressor.fit(bare, y, graph_features=heat).predict(bare, heat), expected)
+    np.testing.assert_array_equal(regressor.fingerprint(hot), regressor.fingerprint(bare))
+    assert regressor.explain(hot[3], methods=["attention"]).predictions[0].value == pytest.approx(expected[3], abs=1e-5)
+
+    data = pytest.importorskip("torch_geometric.data").Data
+    parts = torch.ones(4, 1), torch.tensor(ring(4)[1])
+    others = [data(x=parts[0], edge_index=parts[1], u=torch.tensor(row)[None]) for row in heat]
+    np.testing.assert_array_equal(regressor.predict(others), expected)
+
+    wide = replace(bare[0], graph_features=torch.ones(1, 2))
+    for graphs, message in (
+        ([*hot[:-1], bare[-1]], "graph 11 has 0 graph_features, but graph 0 has 1"),
+        ([bare[0], *hot[1:]], "graph 1 has 1 graph_features, but graph 0 has 0"),
+        ([*hot[:3], wide, *hot[4:]], "graph 3 has 2 graph_features, but graph 0 has 1"),
+    ):
+        for call in (lambda graphs: regressor.fit(graphs, y), regressor.predict, regressor.status_of):
+            with pytest.raises(DataError, match=message):
+                call(graphs)
+    for call in (lambda: regressor.fit(hot, y, graph_features=heat), lambda: regressor.predict(hot, heat)):
+        with pytest.raises(DataError, match="graph_features came twice: with the graphs and as an argument; give them"):
+            call()
+
+
+def test_a_status_refuses_the_graphs_that_predict_refuses():
+    graphs = [(*ring(4 + number % 3), np.ones((2 * (4 + number % 3), 1)) * number) for number in range(12)]
+    heat, y = np.arange(12.0)[:, None], np.arange(12.0)
+    regressor = GraphRegressor(**{**SMALL, "epochs": 1}, model="gat").fit(graphs, y, graph_features=heat)
+    assert regressor.status_of(graphs, heat) == ["ok"] * 12
+    bare = [graph[:2] for graph in graphs]
+    for rows, numbers, message in (
+        (bare, heat, "its edges have 0 features, but the model was trained on 1"),
+        (graphs, None, "its graphs have 0 features, but the model was trained on 1"),
+    ):
+        for call in (regressor.predict, regressor.status_of):
+            with pytest.raises(DataError, match=message):
+                call(rows, numbers)
+
+    features, edges, _ = graphs[0]
+    bonds = np.arange(8.0)[:, None]
+    few = {"model_dim": 8, "epochs": 1, "model": "gat"}
+    of_nodes = NodeRegressor(**few).fit(features, y[:4], edges=edges, edge_features=bonds)
+    of_edges = EdgeRegressor(**few).fit(features, y[:8], edges=edges, edge_features=bonds)
+    for estimator in (of_nodes, of_edges):
+        for call in (estimator.predict, estimator.status_of):
+            with pytest.raises(DataError, match="its edges have 0 features, but the model was trained on 1"):
+                call(features, edges=edges)
+
+
+def test_targets_that_can_be_read_only_once_are_refused(rings):
+    graphs, sizes = rings
+    for kind in (GraphClassifier, GraphRegressor):
+        with pytest.raises(DataError, match="y is a generator, which can be read only once; put it into a list"):
+            kind(**SMALL).fit(graphs, (size for size in sizes))
 
 
 def test_the_half_mass_time_of_a_merger_tree_is_predicted_at_its_root():

@@ -42,6 +42,7 @@ def test_a_classifier(graph, tmp_path):
     assert classifier.fingerprint(features, index).shape == (60, 8)
     classifier.save(tmp_path / "kept")
     again = NodeClassifier.load(tmp_path / "kept")
+    assert again.n_features_in_ == classifier.n_features_in_ == 2
     np.testing.assert_array_equal(
         again.predict_proba(features, Edges.from_edge_index(torch.tensor(index), 60)), probabilities
     )
@@ -120,7 +121,9 @@ def test_a_regressor(graph, tmp_path):
     predicted = regressor.predict(features, index)
     assert np.abs(predicted - 10 * team).mean() < 3
     regressor.save(tmp_path / "kept")
-    np.testing.assert_array_equal(NodeRegressor.load(tmp_path / "kept").predict(features, index), predicted)
+    again = NodeRegressor.load(tmp_path / "kept")
+    np.testing.assert_array_equal(again.predict(features, index), predicted)
+    assert again.n_features_in_ == 2
     two = NodeRegressor(**SMALL).fit(features, np.stack([height, -height], 1), index)
     assert two.predict(features, index).shape == (60, 2)
 

@@ -1,16 +1,15 @@
 """Arrays as graphs, each a row: the functions behind GraphClassifier and GraphRegressor."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
-import torch
 
-from edgewise.errors import DataError, plural
+from edgewise.errors import DataError, plural, refuse_single_text
 from edgewise.explain.explanation import Explanation
 from edgewise.explain.methods import Choice
-from edgewise.graph import Graph
 from edgewise.learn.estimators.graph_input import GraphNodes, is_graph, one_by_one, plain_nodes
 from edgewise.learn.estimators.graph_warnings import warn_of_degrees, warn_of_ignored_edges
 from edgewise.learn.estimators.names import RowsLike, column_names, columns_called, complete_names, in_order, one_row
@@ -32,12 +31,13 @@ PARTS = {0: "features", 2: "edge_features"}
 
 def training_data(job: GraphRunSettings, inputs: Inputs, columns: TrainingColumns) -> GraphData:
     """The graphs, to train on."""
+    graphs = graphs_of(inputs.X, inputs.names)
     return graphs_from_arrays(
-        graphs_of(inputs.X, inputs.names),
+        graphs,
         columns.targets,
         columns.weights,
         columns.groups,
-        graph_features_of(inputs.X, inputs.extra.get("graph_features")),
+        graph_features_of(graphs, inputs.extra.get("graph_features")),
         task_type=columns.task_type,
         need_roots=job.whole.needs_roots,
         missing="impute",
@@ -49,9 +49,10 @@ def training_data(job: GraphRunSettings, inputs: Inputs, columns: TrainingColumn
 def prediction_data(trained: FittedTable[GraphsEncoder], inputs: Inputs) -> GraphData:
     """The graphs, to predict; one that cannot be used keeps its place."""
     missing = trained.columns.missing
+    graphs = graphs_of(inputs.X, inputs.names, missing, len(trained.encoder.scales.edge.mean))
     return graphs_from_arrays(
-        graphs_of(inputs.X, inputs.names, missing, len(trained.encoder.scales.edge.mean)),
-        graph_features=graph_features_of(inputs.X, inputs.extra.get("graph_features")),
+        graphs,
+        graph_features=graph_features_of(graphs, inputs.extra.get("graph_features")),
         need_roots=trained.encoder.whole.needs_roots,
         missing=missing,
     )
@@ -90,6 +91,7 @@ def targets_of(graphs: object, y: RowsLike | None) -> RowsLike:
     Raises:
         DataError: Neither is there, or not as many as graphs.
     """
+    refuse_single_text("y", y)
     graphs = one_by_one(graphs)
     if y is None:
         targets = [getattr(graph, "y", None) for graph in graphs]
@@ -121,8 +123,12 @@ GRAPHS = RowAdapter(
 
 def fingerprint(estimator: Estimator, X: object) -> np.ndarray:
     """(row, dim): the learned vector of each graph, without its numbers as a whole; NaN where it cannot be used."""
-    size = len(estimator.trained.columns.graph_feature_columns)
-    return row_fingerprint(estimator, GRAPHS, X, {"graph_features": np.zeros((len(one_by_one(X)), size))})
+    trained = estimator.trained
+    names, num_edge_features = table_inputs(estimator, X, {}).names, len(trained.encoder.scales.edge.mean)
+    graphs = graphs_of(X, names, trained.columns.missing, num_edge_features)
+    ignored = np.zeros((len(graphs), len(trained.columns.graph_feature_columns)))
+    rows = [replace(graph, graph_features=None) for graph in graphs]
+    return row_fingerprint(estimator, GRAPHS, rows, {"graph_features": ignored})
 
 
 @naming_parameters
@@ -202,8 +208,9 @@ def _row_of(number: int, nodes: GraphNodes | GraphRow, missing: str, num_edge_fe
     if isinstance(nodes, GraphRow):
         return nodes
     with _naming_graph(number):
-        arrays = nodes.with_weights(num_edge_features).arrays(missing)
-        return GraphRow(arrays["features"].to_dense(), arrays["edges"])
+        arrays, whole = nodes.with_weights(num_edge_features).arrays(missing), nodes.graph.graph_features
+        features = None if whole is None else np.asarray(unwrapped(whole))
+        return GraphRow(arrays["features"].to_dense(), arrays["edges"], features)
 
 
 @contextmanager
@@ -215,12 +222,19 @@ def _naming_graph(number: int) -> Iterator[None]:
         raise DataError(f"graph {number}: {str(error).removeprefix('edges: ')}") from error
 
 
-def graph_features_of(graphs: object, graph_features: object) -> Values | None:
-    """(row, feature): the numbers of each graph as a whole that were given, or those that all graphs have."""
-    features = [graph.graph_features if isinstance(graph, Graph) else None for graph in one_by_one(graphs)]
-    present = [part for part in features if part is not None]
-    return (
-        torch.cat(present).numpy()
-        if graph_features is None and present and len(present) == len(features)
-        else graph_features
-    )
+def graph_features_of(graphs: Sequence[GraphRow], graph_features: Values | None) -> Values | None:
+    """(row, feature): the numbers of each graph as a whole that were given, or those that the graphs have.
+
+    Raises:
+        DataError: Both are there, or graphs have different numbers of them.
+    """
+    parts = [np.zeros((1, 0)) if graph.graph_features is None else graph.graph_features for graph in graphs]
+    counts = [part.shape[1] for part in parts]
+    if not any(counts):
+        return graph_features
+    if graph_features is not None:
+        raise DataError("graph_features came twice: with the graphs and as an argument; give them once.")
+    for number, count in enumerate(counts):
+        if count != counts[0]:
+            raise DataError(f"graph {number} has {count} graph_features, but graph 0 has {counts[0]}.")
+    return np.concatenate(parts)

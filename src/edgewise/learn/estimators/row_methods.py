@@ -20,6 +20,7 @@ from edgewise.learn.estimators.rows import (
     RowAdapter,
     Supervision,
     fit_rows,
+    set_num_features,
     targets_in_order,
     without_none,
 )
@@ -313,6 +314,7 @@ def load_classifier(kind: type[EstimatorType], adapter: RowAdapter, folder: str 
     estimator = load(kind, adapter, folder, lambda trained: _check_task(trained, CLASSES, folder))
     trained = estimator.trained_
     _set_classes(estimator, [np.array(trained.classes[name]) for name in trained.columns.target_columns])
+    set_num_features(estimator, adapter)
     return estimator
 
 
@@ -320,6 +322,7 @@ def load_regressor(kind: type[EstimatorType], adapter: RowAdapter, folder: str |
     """The regressor of a run folder; see `load`."""
     estimator = load(kind, adapter, folder, lambda trained: _check_task(trained, NUMBERS, folder))
     _set_one_target(estimator, len(estimator.trained_.columns.target_columns) == 1 and not y_had_columns(folder))
+    set_num_features(estimator, adapter)
     return estimator
 
 

@@ -247,8 +247,13 @@ def _train(
     warn(estimator, "fit", adapter.task.warnings(prepared))
     fit(adapter.task, prepared)
     estimator.trained_, estimator.metrics_ = prepared.fitted, adapter.table_task.validation_metrics(prepared) or {}
+    set_num_features(estimator, adapter)
+
+
+def set_num_features(estimator: Estimator, adapter: RowAdapter) -> None:
+    """Set `n_features_in_` where X is an array of numbers."""
     if adapter.num_features is not None:
-        estimator.n_features_in_ = adapter.num_features(estimator.trained_)
+        estimator.n_features_in_ = adapter.num_features(estimator.trained)
 
 
 def _named_targets(cells: np.ndarray, names: Sequence[str]) -> "np.ndarray | DataFrame":

@@ -31,6 +31,8 @@ class GraphRow:
     """The features of each node."""
     edges: EdgeList
     """The edges between nodes, counted from 0, with any features."""
+    graph_features: np.ndarray | None = None
+    """(1, graph_feature): features of the graph as a whole, where whatever held the graph has them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,10 +243,10 @@ def graphs_from_arrays(
     task_type: str = "regression",
     need_roots: bool = False,
     missing: str = "impute",
-) -> GraphData:
-    """Graphs from arrays, with the checks of a file; their edges are taken as they are.
     feature_columns: Sequence[str] = (),
     edge_feature_columns: Sequence[str] = (),
+) -> GraphData:
+    """Graphs from arrays, with the checks of a file; their edges are taken as they are.
 
     Args:
         graphs: the graphs.
@@ -254,10 +256,10 @@ def graphs_from_arrays(
         graph_features: `(row, graph_feature)` numbers of each graph as a whole.
         task_type, missing: as in `Columns`.
         need_roots: as in `read_graphs`.
-
-    Raises:
         feature_columns, edge_feature_columns: what the features of nodes and of edges are called; none where they have
             no names.
+
+    Raises:
         DataError: lengths differ, an edge names no node, or a graph cannot be used.
     """
     arrays = {
@@ -298,12 +300,12 @@ def graphs_from_arrays(
         for side in ("senders", "receivers")
     )
     features = np.concatenate([graph.features for graph in graphs])
-    names = [str(node) for graph in graphs for node in range(len(graph.features))]
-    graph_parts = _Graphs(
     edge_features = np.concatenate([graph.edges.features for graph in graphs])
     edges = EdgeList(senders, receivers, edge_features, feature_columns=tuple(edge_feature_columns))
     if targets is not None:
         edges = edges.with_direction(len(features))
+    names = [str(node) for graph in graphs for node in range(len(graph.features))]
+    graph_parts = _Graphs(
         cells=cells,
         columns=columns,
         problems=problems,

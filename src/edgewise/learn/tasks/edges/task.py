@@ -51,6 +51,11 @@ class EdgeEncoder:
         num_features, on_graph = self.edge_scaler.num_features, self.on_graph
         return EdgeModel(self.sizes, num_features, on_graph.settings, is_directed=on_graph.graph.directed)
 
+    def check_data(self, data: EdgeData) -> None:
+        """Raise DataError where nodes or edges have another number of features than those of the training graph."""
+        num_edge_columns = len(self.edge_scaler.mean)
+        check_graph(self.on_graph, data.rows.source, data.nodes, data.edges, num_edge_columns, data.has_degrees)
+
     def batches(self, data: EdgeData, scale: TargetScaler | None) -> RowBatches:
         """The graph as the models take it.
 
@@ -58,7 +63,7 @@ class EdgeEncoder:
             DataError: its nodes or edges have another number of features than those of the training graph.
         """
         on_graph, edges, scaler = self.on_graph, data.edges, self.edge_scaler
-        check_graph(on_graph, data.rows.source, data.nodes, edges, len(scaler.mean), data.has_degrees)
+        self.check_data(data)
         of_layers = replace(edges, features=scaled_edges(edges, scaler, on_graph.settings))
         messages = of_layers.messages(len(data.names), on_graph.graph.directed)
         graph = on_graph.to_graph(data.nodes, edges, messages)
@@ -72,7 +77,12 @@ class EdgeEncoder:
         return RowBatches.of(data.rows, scale, batch, graph)
 
     def statuses(self, data: EdgeData) -> list[str]:
-        """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers."""
+        """The status of each row; also of which edges the nodes lack others that cannot be read, or numbers.
+
+        Raises:
+            DataError: as `check_data`, where nothing is predicted either.
+        """
+        self.check_data(data)
         on_graph, num_nodes, rows = self.on_graph, len(data.names), np.flatnonzero(data.rows.usable)
         edges = data.edges.messages(num_nodes, on_graph.graph.directed)
         hops = of_ends(on_graph.hops_to_lost(edges, num_nodes), data.ends(rows), rows, len(data.rows))

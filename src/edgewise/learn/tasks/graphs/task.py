@@ -102,31 +102,36 @@ class GraphsEncoder:
         """Layers over the edges, and a readout over the nodes of each graph."""
         return GraphModel(self.sizes, self.settings, self.whole)
 
+    def check_data(self, data: GraphData) -> None:
+        """Raise DataError where nodes, edges or graphs have another number of features than those of the training."""
+        for what, values, scaler, added in (
+            ("nodes", data.features, self.scales.node, 2 * self.adds_degrees),
+            ("edges", data.edges.features, self.scales.edge, 0),
+            ("graphs", data.graph_features, self.scales.graph, 0),
+        ):
+            if values.shape[1] != (expected := len(scaler.mean) - added):
+                raise DataError(
+                    f"{data.rows.source}: its {what} have {plural(values.shape[1], 'feature')}, but the model was "
+                    f"trained on {expected}."
+                )
+        check_same_kind(self.has_degrees, data.has_degrees, data.rows.source, len(self.scales.node.mean))
+        check_weights(data.rows.source, data.edges, self.settings)
+
     def batches(self, data: GraphData, scale: TargetScaler | None) -> RowBatches:
         """The graphs as the models take them.
 
         Raises:
-            DataError: nodes, edges or graphs have another number of features than those of the training.
+            DataError: as `check_data`.
         """
+        self.check_data(data)
         scales, edges = self.scales, data.edges
-        columns = {
-            "nodes": (node_features(data, adds_degrees=self.adds_degrees), scales.node),
-            "edges": (edges.features, scales.edge),
-            "graphs": (data.graph_features, scales.graph),
-        }
-        for what, (values, scaler) in columns.items():
-            if values.shape[1] != len(scaler.mean):
-                added = 2 * self.adds_degrees if what == "nodes" else 0
-                raise DataError(
-                    f"{data.rows.source}: its {what} have {plural(values.shape[1] - added, 'feature')}, but the "
-                    f"model was trained on {len(scaler.mean) - added}."
-                )
-        check_same_kind(self.has_degrees, data.has_degrees, data.rows.source, len(scales.node.mean))
-        check_weights(data.rows.source, edges, self.settings)
         edge_features = scaled_edges(edges, scales.edge, self.settings)
         features, conditions = (
             scaler.transform(values.astype(np.float64)).astype(np.float32)
-            for values, scaler in (columns["nodes"], columns["graphs"])
+            for values, scaler in (
+                (node_features(data, adds_degrees=self.adds_degrees), scales.node),
+                (data.graph_features, scales.graph),
+            )
         )
 
         # Nodes are counted within their graph.
@@ -174,7 +179,12 @@ class GraphsEncoder:
         return positions
 
     def statuses(self, data: GraphData) -> list[str]:
-        """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled."""
+        """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled.
+
+        Raises:
+            DataError: as `check_data`, where nothing is predicted either.
+        """
+        self.check_data(data)
         status = with_lost(data.rows.status, np.where(data.has_unreadable_edges, 0, NOWHERE), "the graph")
         suffixes = {"node": " of a node", "edge": " of an edge", "graph": ""}
         scalers = self.scales.node, self.scales.edge, self.scales.graph

@@ -118,6 +118,10 @@ class NodeEncoder:
         """Layers over the graph."""
         return NodeModel(self.sizes, self.on_graph.settings)
 
+    def check_data(self, data: NodeData) -> None:
+        """Raise DataError where nodes or edges have another number of features than those of the training graph."""
+        check_graph(self.on_graph, data.rows.source, data.features, data.edges, self.num_edge_columns, data.has_degrees)
+
     def batches(
         self, data: NodeData | StoredNodeData, scale: TargetScaler | None, *, whole: bool = False
     ) -> RowBatches:
@@ -137,18 +141,23 @@ class NodeEncoder:
                 self.stored["last"] = stored_nodes(data, on_graph, count, self.edge_imputer)
             return stored_batches(self.stored["last"], scale, whole=whole)
 
-        check_graph(on_graph, data.rows.source, data.features, data.edges, count, data.has_degrees)
+        self.check_data(data)
         messages = filled_edges(data.edges, self.edge_imputer, on_graph.settings)
         graph = on_graph.to_graph(data.features, data.edges, messages, data.types)
         return RowBatches.of_nodes(data.rows, scale, graph)
 
     def statuses(self, data: NodeData | StoredNodeData) -> list[str]:
-        """The status of each node; also what cannot be read of their neighborhoods, and whose numbers were filled."""
+        """The status of each node; also what cannot be read of their neighborhoods, and whose numbers were filled.
+
+        Raises:
+            DataError: as `check_data`, where nothing is predicted either.
+        """
         on_graph = self.on_graph
         if isinstance(data, StoredNodeData):
             starts = lost_ends(data.store), data.rows.unread
             lost, unread = (hops_in_store(data.store, on_graph.settings.reach, nodes) for nodes in starts)
         else:
+            self.check_data(data)
             lost = on_graph.hops_to_lost(data.edges, len(data.names))
             unread = on_graph.hops_to_unread(data.edges, len(data.names), data.rows.unread)
         status = with_lost(with_lost(data.rows.status, lost, "the node"), unread, "the node", FEATURES)
