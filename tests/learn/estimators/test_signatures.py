@@ -63,6 +63,7 @@ def test_the_checks_of_scikit_learn_that_apply(name):
     for check in names:
         if hasattr(estimator_checks, check):
             getattr(estimator_checks, check)(name, estimator)
+    assert "logger" not in estimator.get_params(), "an estimator writes no logs"
     fit = list(inspect.signature(estimator.fit).parameters)
     assert fit[:2] == ["X", "y"] and {"sample_weight", "validation"} <= set(fit)
     explain = list(inspect.signature(estimator.explain).parameters)

@@ -104,8 +104,6 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -172,7 +170,6 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -221,7 +218,6 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -474,8 +470,6 @@ class EdgeRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -541,7 +535,6 @@ class EdgeRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -590,7 +583,6 @@ class EdgeRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -849,8 +841,6 @@ class GraphClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -921,7 +911,6 @@ class GraphClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -973,7 +962,6 @@ class GraphClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -1186,8 +1174,6 @@ class GraphRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -1257,7 +1243,6 @@ class GraphRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -1309,7 +1294,6 @@ class GraphRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -1527,8 +1511,6 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -1614,7 +1596,6 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -1671,7 +1652,6 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -1885,8 +1865,6 @@ class MoleculeRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -1970,7 +1948,6 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -2027,7 +2004,6 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -2241,8 +2217,6 @@ class NodeClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -2313,7 +2287,6 @@ class NodeClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -2362,7 +2335,6 @@ class NodeClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -2685,8 +2657,6 @@ class NodeRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -2756,7 +2726,6 @@ class NodeRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -2805,7 +2774,6 @@ class NodeRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -3130,8 +3098,6 @@ class TextClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -3204,7 +3170,6 @@ class TextClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -3257,7 +3222,6 @@ class TextClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -3454,8 +3418,6 @@ class TextRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -3527,7 +3489,6 @@ class TextRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -3580,7 +3541,6 @@ class TextRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -3795,8 +3755,6 @@ class LinkPredictor(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         split_sizes: Fractions of training, validation and test links.
         data_seed: Seed of the split, and of the negative pairs in validation and test.
         negatives: Negative pairs for each link, in training, validation and test.
@@ -3857,7 +3815,6 @@ class LinkPredictor(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         split_sizes: Sequence[float] = (0.85, 0.05, 0.1),
         data_seed: int = 0,
         negatives: int = 1,
@@ -3903,7 +3860,6 @@ class LinkPredictor(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.split_sizes = split_sizes
         self.data_seed = data_seed
         self.negatives = negatives
@@ -4151,8 +4107,6 @@ class Forecaster(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         time_column: The column of times (numbers or dates) that rows are sorted by; not a node. None keeps the order of
             the file.
         gaps: What happens to times that are missing or repeated: error refuses them; mask reads missing ones as
@@ -4199,7 +4153,6 @@ class Forecaster(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         time_column: str | None = None,
         gaps: Literal["error", "mask", "interpolate"] = "error",
         split_sizes: Sequence[float] = (0.7, 0.1, 0.2),
@@ -4234,7 +4187,6 @@ class Forecaster(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.time_column = time_column
         self.gaps = gaps
         self.split_sizes = split_sizes
@@ -4392,8 +4344,6 @@ class DynamicsModel(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         start: The moment that is read, by its number in the file; None reads all for which a later one is known.
         every_start: Whether every moment of the training trajectories is learned from; `start` is then that of
             validation and test moments alone.
@@ -4438,7 +4388,6 @@ class DynamicsModel(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         start: int | None = None,
         every_start: bool = False,
         horizon: int | Literal["auto"] = "auto",
@@ -4472,7 +4421,6 @@ class DynamicsModel(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.start = start
         self.every_start = every_start
         self.horizon = horizon
@@ -4640,8 +4588,6 @@ class LanguageModel(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         tokens: How a text is split into tokens.
         vocabulary_size: Tokens of the vocabulary, at most, of words and bpe.
         split_sizes: Fractions of the text, in its order, for training and validation.
@@ -4696,7 +4642,6 @@ class LanguageModel(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         tokens: Literal["characters", "words", "bpe"] = "characters",
         vocabulary_size: int = 8192,
         split_sizes: Sequence[float] = (0.9, 0.1),
@@ -4740,7 +4685,6 @@ class LanguageModel(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
         self.split_sizes = split_sizes
@@ -4931,8 +4875,6 @@ class Tagger(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         tokens: How a sentence is split into tokens; the first token of a word carries its tag.
         vocabulary_size: Tokens of the vocabulary, at most.
         lowercase: Whether texts are lowercased.
@@ -4989,7 +4931,6 @@ class Tagger(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         tokens: Literal["characters", "words", "bpe"] = "words",
         vocabulary_size: int = 32768,
         lowercase: bool = False,
@@ -5036,7 +4977,6 @@ class Tagger(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
         self.lowercase = lowercase
@@ -5207,8 +5147,6 @@ class Translator(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
-        logger: Where the numbers of each epoch go besides `logs/metrics.csv`; None is TensorBoard where it is
-            installed.
         beam_size: Candidate texts at each step; 1 always takes the likeliest token.
         length_penalty: α: texts are compared by ln p / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 favors short
             ones.
@@ -5270,7 +5208,6 @@ class Translator(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
-        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         beam_size: int = 4,
         length_penalty: float = 0.6,
         max_length: int = 128,
@@ -5319,7 +5256,6 @@ class Translator(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
-        self.logger = logger
         self.beam_size = beam_size
         self.length_penalty = length_penalty
         self.max_length = max_length

@@ -30,6 +30,7 @@ PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
 FILE_SETTINGS = {
     *("data", "nodes", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
     *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data", "overwrite", "whole_graph"),
+    "logger",
     *(
         field.name
         for settings in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat)
