@@ -322,7 +322,7 @@ def test_from_python(tmp_path):
 
     words, tags = zip(*sentences(60))
     settings = {"num_layers": 1, "num_heads": 2, "model_dim": 32, "hidden_dim": 64, "dropout": 0.0}
-    recipe = {"epochs": 30, "batch_size": 8, "learning_rate": 0.005, "device": "cpu", "logger": "csv"}
+    recipe = {"epochs": 30, "batch_size": 8, "learning_rate": 0.005, "device": "cpu"}
     tagger = Tagger(**settings, **recipe).fit(words, tags)
     assert tagger.metrics_["rows"] == {"train": 54, "val": 6, "test": 0, "rejected": 0}
     new = sentences(20, seed=1)
@@ -337,6 +337,10 @@ def test_from_python(tmp_path):
         Tagger(validation_size=1).fit(words, tags)
     with pytest.raises(DataError, match="expected a list of"):
         tagger.predict(["Mr Lund"])
+    with pytest.raises(DataError, match="score: X is empty; expected sentences to compare with"):
+        tagger.score([], [])
+    with pytest.raises(DataError, match="score: y is None; expected the tags of each sentence"):
+        tagger.score(words, None)
 
 
 def test_the_tag_of_a_word_is_explained(files, edgewise, tmp_path):

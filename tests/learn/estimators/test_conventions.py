@@ -1,16 +1,19 @@
 """What scikit-learn expects of every estimator: parameters, folders, scores and weights."""
 
 import inspect
+import itertools
 import re
 import warnings
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import r2_score
 from sklearn.utils import estimator_checks
+from torch_geometric.data import Data
 
 import edgewise.learn.estimators as estimators
 from edgewise.errors import DataError, RunFolderError
@@ -23,6 +26,7 @@ from edgewise.learn.estimators import (
     NodeClassifier,
     NodeRegressor,
     Tagger,
+    TextClassifier,
     TextRegressor,
     Translator,
 )
@@ -305,6 +309,61 @@ def test_a_forecaster_takes_arrays():
     ):
         with pytest.raises(DataError, match=message):
             Forecaster(**settings).fit(X, more)
+
+
+COUNTS, TEXTS = np.arange(12.0), ["a", "b"] * 6
+
+
+@pytest.mark.parametrize("y", [COUNTS, COUNTS[:, None], pd.DataFrame({"count": COUNTS})])
+def test_one_target_of_validation_may_have_another_shape(y):
+    scores = []
+    for added in (COUNTS[:4], COUNTS[:4, None], pd.Series(COUNTS[:4]), pd.DataFrame({"other": COUNTS[:4]}), range(4)):
+        model = TextRegressor(epochs=1, model_dim=4, num_heads=1, companions=["none"])
+        scores.append(model.fit(TEXTS, y, validation=(TEXTS[:4], added)).metrics_["validation"])
+        assert model.predict(TEXTS).shape == np.shape(y)
+    assert all(found == scores[0] for found in scores)
+
+
+def test_graphs_of_validation_may_hold_their_targets():
+    edges = torch.tensor([[0, 1], [1, 2]])
+    graphs = [Data(x=torch.eye(3) * count, edge_index=edges, y=torch.tensor([count])) for count in COUNTS]
+    model, scores = GraphRegressor(epochs=1, model_dim=4, num_heads=1), []
+    for y, added in itertools.product((None, COUNTS), (None, COUNTS[:4])):
+        scores.append(model.fit(graphs, y, validation=(graphs[:4], added)).metrics_["validation"])
+    assert all(found == scores[0] for found in scores)
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "validation", "message"),
+    [
+        (TextRegressor, COUNTS, (TEXTS[:4], None), "fit: validation has no y; expected (X, y), or a mask (row)"),
+        (TextRegressor, None, (TEXTS[:4], COUNTS[:4]), "TextRegressor.fit requires y to be passed"),
+        (TextRegressor, np.zeros((12, 2)), (TEXTS, COUNTS), "y is (12, 2), but y of validation is (12,)"),
+        (TextRegressor, COUNTS, (TEXTS, np.zeros((12, 2))), "y is (12,), but y of validation is (12, 2)"),
+        (TextRegressor, COUNTS, [TEXTS[:4], [1.0]], "validation is a list of several parts; expected a mask (12,)"),
+        (
+            TextClassifier,
+            np.array(["1", "2"] * 6),
+            (TEXTS, np.array([1, 2] * 6)),
+            "several types, '1' (str) and 1 (int)",
+        ),
+        (
+            TextClassifier,
+            np.array([1, 2] * 6),
+            (TEXTS, np.array(["1", "2"] * 6)),
+            "several types, 1 (int) and '1' (str)",
+        ),
+        (TextClassifier, [True, False] * 6, (TEXTS, np.array([1, 0] * 6)), "several types, True (bool) and 1 (int)"),
+        (Tagger, [["X"]] * 12, ([["a"]], None), "fit: y of validation is None; expected the tags of each sentence"),
+        (Tagger, None, None, "fit: y is None; expected the tags of each sentence"),
+        (Translator, TEXTS, (TEXTS, None), "validation: y is None; expected the translation of each text"),
+        (Translator, None, None, "fit: y is None; expected the translation of each text"),
+    ],
+)
+def test_targets_of_validation_that_are_refused(kind, y, validation, message):
+    X = [["a"]] * 12 if kind is Tagger else TEXTS
+    with pytest.raises(DataError, match=re.escape(message)):
+        kind(epochs=1).fit(X, y, validation=validation)
 
 
 MASKS = [

@@ -142,6 +142,8 @@ def test_intervals_are_wider_where_rows_are_less_similar(table, tmp_path):
     assert high[1] - low[1] > 1.5 * (high[0] - low[0])
     narrow = model.predict_interval(["[SiH4]"], coverage=0.5)
     assert narrow[1] - narrow[0] < high[1] - low[1]
+    with pytest.raises(SettingError, match="coverage is 'half'; expected a number above 0 and below 1"):
+        model.predict_interval(["[SiH4]"], coverage="half")
     model.save(tmp_path / "saved")
     loaded = MoleculeRegressor.load(tmp_path / "saved")
     assert loaded.calibration == "group"

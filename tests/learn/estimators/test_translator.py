@@ -51,6 +51,13 @@ def test_the_score_is_that_of_the_translations(writer, monkeypatch):
         assert writer.score(["abc", ""], ["cba", "c"]) == (["cba", ""], ["cba", "c"])
 
 
+def test_a_score_needs_texts_and_translations(writer):
+    with pytest.raises(DataError, match="the translations cannot be scored: there is no text"):
+        writer.score([], [])
+    with pytest.raises(DataError, match="score: y is None; expected the translation of each text"):
+        writer.score(["abc"], None)
+
+
 def test_it_is_the_same_after_it_was_kept(writer, tmp_path):
     writer.save(tmp_path / "run")
     again = Translator.load(tmp_path / "run")

@@ -94,7 +94,11 @@ def mask_of(argument: str, values: object, num_rows: int) -> Bool[np.ndarray, " 
         DataError: It has another length, or a value is neither: it is missing, masked, a word or another number.
     """
     refuse_single_text(argument, values)
-    cells = np.asarray(unwrapped(values))
+    try:
+        cells = np.asarray(unwrapped(values))
+    except ValueError as error:  # parts of several lengths
+        message = f"fit: {argument} is a {type(values).__name__} of several parts; expected a mask ({num_rows},)."
+        raise DataError(message) from error
     if cells.shape != (num_rows,):
         raise DataError(f"fit: {argument} is {cells.shape}; expected a mask ({num_rows},).")
     if cells.dtype == bool:

@@ -195,17 +195,18 @@ def fit_rows(
     learn_names(estimator, {"X": X, "y": y, **extra_inputs}, adapter.names_of_rows(X))
 
     with naming_rows(X, y, supervision.validation):
+        y = adapter.targets(X, y)
+        if y is None:
+            raise DataError(f"{type(estimator).__name__}.fit requires y to be passed, but the target y is None.")
         if isinstance(supervision.validation, tuple):
             X, y, supervision = _with_validation(estimator, adapter, X, y, extra_inputs, supervision)
         names = adapter.row_names(X)
-        y = in_row_order(adapter.targets(X, y), names)
+        y = in_row_order(y, names)
         supervision = replace(
             supervision,
             sample_weight=in_row_order(supervision.sample_weight, names),
             validation=in_row_order(supervision.validation, names),
         )
-        if y is None:
-            raise DataError(f"{type(estimator).__name__}.fit requires y to be passed, but the target y is None.")
         targets = encode(y)
         if supervision.sample_weight is not None:
             weights = weights_of("fit", supervision.sample_weight, len(targets.cells))
@@ -271,13 +272,15 @@ def _with_validation(
         raise DataError(f"fit: validation is (X, y), which has no {more[0]}; give a mask (row) instead.")
     added_X, added_y = pair_of(supervision.validation)
     added_X = in_order("validation", as_rows("validation", added_X), names_of(estimator, "X"))
-    added_y = targets_in_order(estimator, "y of validation", added_y)
+    added_y = adapter.targets(added_X, targets_in_order(estimator, "y of validation", added_y))
+    if added_y is None:
+        raise DataError("fit: validation has no y; expected (X, y), or a mask (row).")
     targets, added_targets = plain_array(y), plain_array(added_y)
     size, num_added = len(adapter.rows(X)), len(adapter.rows(added_X))
     for owner, count, of_owner in (("X", size, targets), ("validation", num_added, added_targets)):
         if len(of_owner) != count:  # each by itself: one too many there and one too few here would shift all
             raise DataError(f"fit: {owner} has {plural(count, 'row')}, but its y has {len(of_owner)}.")
-    y = np.concatenate([targets, added_targets])
+    y = _joined_targets(targets, added_targets)
 
     weights = supervision.sample_weight
     if weights is not None:
@@ -289,6 +292,20 @@ def _with_validation(
     if has_columns(X):
         return below("validation", X, added_X), y, joined
     return [*adapter.rows(X), *adapter.rows(added_X)], y, joined
+
+
+def _joined_targets(targets: np.ndarray, added: np.ndarray) -> np.ndarray:
+    """Targets followed by those of the validation, in the shape of the former; none is converted to another type.
+
+    Raises:
+        DataError: There are more or fewer targets in a row.
+    """
+    if targets.shape[1:] != added.shape[1:] and {targets.shape[1:], added.shape[1:]} != {(), (1,)}:
+        raise DataError(f"fit: y is {targets.shape}, but y of validation is {added.shape}; give the same targets.")
+    parts = [targets, added.reshape(len(added), *targets.shape[1:])]
+    if targets.dtype.kind != added.dtype.kind:  # as one array, 1 would become "1", and True 1
+        parts = [part.astype(object) for part in parts]
+    return np.concatenate(parts)
 
 
 def targets_in_order(estimator: Estimator, argument: str, y: object) -> object:

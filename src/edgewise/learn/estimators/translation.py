@@ -25,12 +25,15 @@ def fit(estimator: Estimator, X: Texts, y: Texts, *, sample_weight: object, vali
     """
     refuse(estimator, sample_weight=(sample_weight, "all texts count the same"))
     job = settings_of(estimator, TRANSLATIONS)
+    _require_translations("fit", y)
     if validation is not None and not isinstance(validation, tuple):
         check_pairs("fit", X, y)
         mask = mask_of("validation", validation, len(X))
         X, y, validation = _where(~mask, X), _where(~mask, y), (_where(mask, X), _where(mask, y))
 
-    texts = pairs_of({"fit": (X, y)} | ({} if validation is None else {"validation": pair_of(validation)}))
+    parts = {"fit": (X, y)} | ({} if validation is None else {"validation": pair_of(validation)})
+    _require_translations("validation", parts.get("validation", (X, y))[1])
+    texts = pairs_of(parts)
     rows = {"train": np.flatnonzero(texts.file_of_row == 0), "val": np.flatnonzero(texts.file_of_row == 1)}
     training = prepared(job, texts, rows)
     if training.rejected:
@@ -56,8 +59,15 @@ def predict(estimator: Estimator, X: Texts) -> list[str | None]:
 @naming_parameters
 def score(estimator: Estimator, X: Texts, y: Texts) -> float:
     """The BLEU of the translations, 0 to 100; what cannot be translated counts as an empty text."""
+    _require_translations("score", y)
     check_pairs("score", X, y)
     return bleu([text or "" for text in predict(estimator, X)], y)
+
+
+def _require_translations(name: str, y: object) -> None:
+    """Raise DataError where there are no translations."""
+    if y is None:
+        raise DataError(f"{name}: y is None; expected the translation of each text.")
 
 
 def _where(mask: np.ndarray, texts: Texts) -> list[str]:

@@ -10,6 +10,7 @@ unseen groups, too.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Real
 from typing import Self
 
 import numpy as np
@@ -168,8 +169,8 @@ def coverage_of(targets: np.ndarray, low: np.ndarray, high: np.ndarray) -> float
 
 def check_coverage(coverage: float) -> None:
     """Raise SettingError unless the coverage is a probability that an interval can promise."""
-    if not 0 < coverage < 1:
-        raise SettingError(f"--coverage is {coverage}; expected a number above 0 and below 1, such as 0.9.")
+    if not isinstance(coverage, Real) or not 0 < coverage < 1:
+        raise SettingError(f"--coverage is {coverage!r:.60}; expected a number above 0 and below 1, such as 0.9.")
 
 
 def _likeliest(features: np.ndarray, sizes: np.ndarray) -> np.ndarray:

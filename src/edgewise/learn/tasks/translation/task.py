@@ -192,7 +192,7 @@ def bleu(written: Collection[str], references: Collection[str]) -> float:
         import sacrebleu
     except ImportError as error:
         raise MissingExtraError("sacrebleu", "text") from error
-    score = sacrebleu.corpus_bleu(list(written), [list(references)]).score
+    score = sacrebleu.corpus_bleu(list(written), [list(references)]).score if written else math.nan
     if not math.isfinite(score):
         raise DataError("the translations cannot be scored: there is no text.")
     return round(score, 2)
