@@ -78,6 +78,33 @@ def test_every_cell_with_every_look_by_hand(cell, look, input_feeding):
         torch.testing.assert_close(recorded, weights)
 
 
+OPTIONS = [{"score": look} for look in LOOKS] + [
+    {"score": look, "local": local} for look in LOOKS[1:] for local in ("monotonic", "predictive")
+]
+
+
+@pytest.mark.parametrize("input_feeding", [True, False])
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_no_words_and_an_empty_source(options, input_feeding):
+    """As many outputs as words; out of a source of no places comes zero."""
+    layer = decoder(input_feeding=input_feeding, **options)
+    nodes, source = draw(2, WORDS, 3), draw(2, PLACES, DIM, seed=1)
+    none = layer(nodes[:, :0], source)
+    assert (none.shape, none.dtype) == ((2, 0, DIM), torch.float64)
+    none.sum().backward()
+    found = layer(nodes, source[:, :0])
+    torch.testing.assert_close(found, layer(nodes, source, torch.zeros(2, dtype=torch.int64)))
+    found.sum().backward()
+    assert all(parameter.grad is None or parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+@pytest.mark.parametrize("bidirectional", [True, False])
+def test_an_encoder_of_nothing(bidirectional):
+    layer = RecurrentEncoder(3, DIM, bidirectional=bidirectional).double()
+    assert layer(draw(2, 0, 3)).shape == (2, 0, DIM)
+    assert layer(draw(0, PLACES, 3), torch.zeros(0, dtype=torch.int64)).shape == (0, PLACES, DIM)
+
+
 @pytest.mark.parametrize("input_feeding", [True, False])
 @pytest.mark.parametrize("look", ["dot", "general", "concat"])
 @pytest.mark.parametrize("local", ["monotonic", "predictive"])

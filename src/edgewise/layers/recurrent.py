@@ -69,9 +69,12 @@ class RecurrentEncoder(nn.Module):
     ) -> Float[Tensor, " graph node model_dim"]:
         """The state at every place; zero in the padding, which no state has read."""
         require_nodes("RecurrentEncoder", nodes, self.sequence.input_size, weight_of(self.sequence))
-        if lengths is None:
+        if lengths is not None:
+            require_lengths("RecurrentEncoder", lengths, nodes, least=1)
+        if nodes.shape[1] == 0:  # torch refuses it
+            return nodes.new_zeros(*nodes.shape[:2], self.sequence.hidden_size * (1 + self.sequence.bidirectional))
+        if lengths is None or nodes.shape[0] == 0:
             return self.sequence(nodes)[0]
-        require_lengths("RecurrentEncoder", lengths, nodes, least=1)
         packed = nn.utils.rnn.pack_padded_sequence(nodes, lengths.cpu(), batch_first=True, enforce_sorted=False)
         states, _ = self.sequence(packed)
         return nn.utils.rnn.pad_packed_sequence(states, batch_first=True, total_length=nodes.shape[1])[0]
@@ -133,6 +136,7 @@ class RecurrentDecoder(nn.Module):
 
     Source: Bahdanau et al. 2015, section 3.1 and appendix A.1; Luong et al. 2015, sections 3.1 to 3.3. Bahdanau's
     maxout before the output is Luong's tanh here.
+    Empty: a source without places counts as zero.
     Cost: O(words · source · model_dim); the words follow each other.
     """
 
@@ -202,6 +206,8 @@ class RecurrentDecoder(nn.Module):
         """
         read = self.source(source, lengths)
         state, words, outputs = self.start(read), self.words(nodes).unbind(1), []
+        if not words:
+            return state.hidden.unsqueeze(1)[:, :0]
         if not self.input_feeding and self.score != "bahdanau" and self.local is None:
             # The cell reads nothing that was looked up: one look serves all words.
             for word in words:
@@ -246,7 +252,8 @@ class RecurrentDecoder(nn.Module):
     def start(self, source: RecurrentSource) -> RecurrentState:
         """The state before the first word: tanh(W · mean of the encoder's states)."""
         blind = source.states[..., :1]
-        mean = attend(blind[..., :1, :], blind, source.states, source.neighborhood, score=Constant(0.0)).squeeze(-2)
+        query = blind.new_zeros(*blind.shape[:-2], 1, 1)
+        mean = attend(query, blind, source.states, source.neighborhood, score=Constant(0.0)).squeeze(-2)
         hidden = torch.tanh(self.begin(mean))
         memory = torch.zeros_like(hidden) if self.has_memory else None
         return RecurrentState(hidden, memory, torch.zeros_like(hidden), 0)
