@@ -211,6 +211,30 @@ def test_hetero_data_comes_back_as_it_was():
     check_same(Graph.of(Batch.from_data_list([data, data])), Graph.of([data, data]))
 
 
+def test_coordinates_of_some_types_are_fractions():
+    """A type without them has NaN, which whole numbers lack."""
+    data = HeteroData()
+    data["a"].pos, data["b"].num_nodes = torch.tensor([[1, 2], [3, 4]]), 1
+    data["a", "to", "b"].edge_index = torch.tensor([[0], [0]])
+    graph = Graph.of(data)
+    assert torch.equal(graph.coordinates[:2], torch.tensor([[1.0, 2.0], [3.0, 4.0]]))
+    assert graph.coordinates[2].isnan().all()
+    data["b"].pos = torch.tensor([[5, 6]])
+    assert Graph.of(data).coordinates.tolist() == [[1, 2], [3, 4], [5, 6]]
+    data["b"].pos = torch.tensor([[5, 6, 7]])
+    with pytest.raises(DataError, match="pos of 'b' has 3 coordinates, but that of another type 2"):
+        Graph.of(data)
+
+
+@pytest.mark.parametrize(("names", "word"), [((0, 1), "to"), (("a", ("b", "c")), "to"), (("a", "b"), 3)])
+def test_hetero_data_has_types_that_are_text(names, word):
+    types = Types(torch.tensor([0, 1]), 2, names)
+    relations = Types(torch.tensor([0]), 1, ((names[0], word, names[1]),))
+    graph = Graph(None, Edges(torch.tensor([0]), torch.tensor([1]), 2, 2), node_types=types, edge_types=relations)
+    with pytest.raises(DataError, match=r"to_pyg: a type is named .*; HeteroData has text alone"):
+        graph.to_pyg()
+
+
 def test_data_comes_back_as_it_was():
     data = Data(x=torch.arange(6).reshape(3, 2), edge_index=INDEX, edge_attr=torch.randn(5), edge_type=INDEX[0])
     data.pos, data.u, data.y = torch.randn(3, 3), torch.ones(1, 2), torch.zeros(3)
@@ -225,6 +249,16 @@ def test_data_comes_back_as_it_was():
     bare = Data(x=torch.zeros(3, 1), edge_index=INDEX, batch=torch.tensor([1, 0, 0]))
     with pytest.raises(DataError, match="batch of the data must name the graph of each of 3 nodes, ascending"):
         Graph.of(bare)
+
+
+@pytest.mark.usefixtures("shapes_unchecked")
+def test_features_are_tensors_or_arrays():
+    for source, name in (
+        ((torch.ones(3, 1), INDEX, [1.0] * 5), "edge_features"),
+        (([1.0] * 3, INDEX), "node_features"),
+    ):
+        with pytest.raises(ShapeError, match=f"{name} is list; expected a dense tensor"):
+            Graph.of(source)
 
 
 def test_pairs_and_indexes():

@@ -216,6 +216,7 @@ REFUSED = [
     ({"input_time": torch.zeros(1)}, SettingError, "input_time is given, but no time_attr"),
     ({"weight_attr": "age"}, SettingError, "no edges have 'age'"),
     ({"num_workers": -1}, SettingError, "num_workers is -1"),
+    ({"batch_size": None}, SettingError, "batch_size is None; expected the number of seeds in a batch"),
     ({"data": [1]}, DataError, "expected a Data, a HeteroData or a pair .* not list"),
     ({"data": Data(x=torch.zeros(3, 1))}, DataError, "the data has no edge_index"),
 ]

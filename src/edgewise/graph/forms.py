@@ -119,4 +119,6 @@ def graph_from(source: Any, graph_class: Any, options: dict[str, Any]) -> Any:
     graph = replace(graph, node_features=nodes)
     if not features:
         return graph
-    return replace(graph, edge_features=features[0][:, None] if features[0].dim() == 1 else features[0])
+    (of_edges,) = features
+    is_column = isinstance(of_edges, Tensor) and of_edges.dim() == 1
+    return replace(graph, edge_features=of_edges[:, None] if is_column else of_edges)

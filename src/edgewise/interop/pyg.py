@@ -13,7 +13,7 @@ from torch import Tensor
 from edgewise.errors import DataError, MissingExtraError, SettingError, plural
 from edgewise.graph import Graph
 from edgewise.graph.features import by_type
-from edgewise.interop.attributes import convertible, require_one_set
+from edgewise.interop.attributes import convertible, names_of, require_one_set
 from edgewise.neighborhood import Edges, Types
 
 try:
@@ -52,6 +52,8 @@ def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
 
     Raises:
         ShapeError: senders and receivers are two sets of nodes, or there are virtual nodes.
+        DataError: types of nodes have names, but one of these or of the relations is not text, or features differ
+            between types without names.
 
     >>> from edgewise import Edges
     >>> to_pyg(Edges([0, 1], [1, 2], 3, 3))
@@ -60,6 +62,7 @@ def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
     graph = convertible("to_pyg", graph)
     require_one_set("to_pyg", graph)
     if graph.node_types is not None and graph.node_types.names is not None:
+        _require_text(graph.node_types, graph.edge_types)
         write = partial(_to_hetero, form=_form(graph))
     else:
         write = partial(_to_data, has_names=graph.names is not None)
@@ -70,7 +73,8 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
     """A `Data`, a `HeteroData` or a `Batch` of either as a graph: x, edge_index, edge_attr or edge_weight, pos, u,
     node_type, edge_type and node_names. A warning names other tensors of numbers, but not y.
 
-    Edges and nodes keep their order, and tensors their dtype; one number a row becomes a column. The nodes of a
+    Edges and nodes keep their order, and tensors their dtype, but for pos of whole numbers where some types lack it,
+    which have NaN; one number a row becomes a column. The nodes of a
     `HeteroData` stand type after type, in a batch graph after graph and so within each; edges likewise. Types that are
     numbers, node_type and edge_type, are counted up to the largest.
 
@@ -171,6 +175,17 @@ def _form(graph: Graph) -> Form:
         parts = graph.node_types.split(graph.coordinates)
         placed = tuple(len(part) == 0 or not bool(part.isnan().all()) for part in parts)
     return mixed[0], mixed[1], graph.names is not None, placed
+
+
+def _require_text(node_types: Types, edge_types: Types | None) -> None:
+    """Raise a DataError where a type has a name that `HeteroData` cannot have."""
+    relations = [name for name in names_of(edge_types) if isinstance(name, tuple)]
+    for name in (*names_of(node_types), *(word for _, word, _ in relations)):
+        if not isinstance(name, str):
+            raise DataError(
+                f"to_pyg: a type is named {name!r}, which is {type(name).__name__}; HeteroData has text alone, so name "
+                "the types by text, or leave names out: Types(types.of_row, types.num_types)."
+            )
 
 
 def _to_hetero(graph: Graph, form: Form) -> "HeteroData":
@@ -368,11 +383,19 @@ def _table(name: str, held: Any, num_rows: int) -> Tensor:
 
 
 def _coordinates(stores: dict[str, Any], sizes: list[int], order: Tensor) -> Tensor | None:
-    """pos of all types in the order of the nodes; NaN for types that have none."""
+    """pos of all types in the order of the nodes; NaN for types that have none, among fractions."""
     tables = [_table("pos", store.pos, size) if "pos" in store else None for store, size in zip(stores.values(), sizes)]
     like = next((table for table in tables if table is not None), None)
     if like is None:
         return None
+    for name, table in zip(stores, tables):
+        if table is not None and table.shape[1] != like.shape[1]:
+            raise DataError(
+                f"from_pyg: pos of {name!r} has {plural(table.shape[1], 'coordinate')}, but that of another type "
+                f"{like.shape[1]}; give all nodes as many."
+            )
+    if any(table is None for table in tables) and not like.is_floating_point():
+        like = like.to(torch.get_default_dtype())
     positions = torch.cat(
         [like.new_full((n, like.shape[1]), torch.nan) if one is None else one for one, n in zip(tables, sizes)]
     )

@@ -71,7 +71,7 @@ class NeighborLoader(PygNeighborLoader):
         num_workers: int = 0,
         **kwargs: Any,
     ):
-        _require_graph("NeighborLoader", data, num_workers)
+        _require_graph("NeighborLoader", data, num_workers, kwargs)
         if input_time is not None and time_attr is None:
             raise SettingError(
                 "NeighborLoader: input_time is given, but no time_attr; name the times of nodes or edges."
@@ -155,7 +155,7 @@ class LinkNeighborLoader(PygLinkNeighborLoader):
         num_workers: int = 0,
         **kwargs: Any,
     ):
-        _require_graph("LinkNeighborLoader", data, num_workers)
+        _require_graph("LinkNeighborLoader", data, num_workers, kwargs)
         if (edge_label_time is None) != (time_attr is None):
             missing, there = ("edge_label_time", "time_attr")[:: 1 if edge_label_time is None else -1]
             raise SettingError(f"LinkNeighborLoader: '{missing}' is not set, but '{there}' is; give both, or neither.")
@@ -238,8 +238,8 @@ def _nodes(nodes: Any, num_nodes: int | None) -> Any:
     return seeds
 
 
-def _require_graph(owner: str, data: Any, num_workers: int) -> None:
-    """Raise unless a loader can read this, with so many threads."""
+def _require_graph(owner: str, data: Any, num_workers: int, options: dict[str, Any]) -> None:
+    """Raise unless a loader can read this, with so many threads, and options of torch's `DataLoader`."""
     is_pair = isinstance(data, tuple | list) and len(data) == 2
     if not isinstance(data, Data | HeteroData) and not is_pair:
         raise DataError(
@@ -247,3 +247,5 @@ def _require_graph(owner: str, data: Any, num_workers: int) -> None:
         )
     if num_workers < 0:
         raise SettingError(f"{owner}: num_workers is {num_workers}; expected 0 or more threads.")
+    if options.get("batch_size", 1) is None:
+        raise SettingError(f"{owner}: batch_size is None; expected the number of seeds in a batch, such as 1.")
