@@ -93,9 +93,10 @@ def _texts() -> RowAdapter:
 '''
 MEANINGS = {
     "model": "The model by its name, such as lstm, gpt2 or bert.",
+    "logger": "The logger of a run of the command line; an estimator writes no logs and refuses others than csv.",
     "validation_size": "The fraction of the rows for validation, where `fit` is given no `validation`.",
 }
-"""Of parameters that are not settings."""
+"""Of parameters that are not settings, or mean something else here."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -140,6 +141,7 @@ def parameters_of(kind: EstimatorClass) -> dict[str, Parameter]:
         if name in listed:
             meaning = f"{listed[name].meaning} For {twin} alone: any other value is refused."
             listed[name] = dataclasses.replace(listed[name], meaning=meaning)
+    listed["logger"] = dataclasses.replace(listed["logger"], meaning=MEANINGS["logger"])
     return {"model": listed.pop("model"), **listed}
 
 

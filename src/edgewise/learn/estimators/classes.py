@@ -104,6 +104,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -170,6 +171,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -218,6 +220,7 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -470,6 +473,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -535,6 +539,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -583,6 +588,7 @@ class EdgeRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -841,6 +847,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -911,6 +918,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -962,6 +970,7 @@ class GraphClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -1174,6 +1183,7 @@ class GraphRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -1243,6 +1253,7 @@ class GraphRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -1294,6 +1305,7 @@ class GraphRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -1511,6 +1523,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -1596,6 +1609,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -1652,6 +1666,7 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -1865,6 +1880,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -1948,6 +1964,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -2004,6 +2021,7 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -2217,6 +2235,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -2287,6 +2306,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -2335,6 +2355,7 @@ class NodeClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -2657,6 +2678,7 @@ class NodeRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -2726,6 +2748,7 @@ class NodeRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -2774,6 +2797,7 @@ class NodeRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -3098,6 +3122,7 @@ class TextClassifier(ClassifierMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows.
         ensemble_size: Models that are trained from different seeds and averaged.
         coverage: The promised probability that a value lies within its interval. For regressors alone: any other value
@@ -3170,6 +3195,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -3222,6 +3248,7 @@ class TextClassifier(ClassifierMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -3418,6 +3445,7 @@ class TextRegressor(RegressorMixin, Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         class_weight: balanced weights each class in the loss by 1 / its frequency in the training rows. For classifiers
             alone: any other value is refused.
         ensemble_size: Models that are trained from different seeds and averaged.
@@ -3489,6 +3517,7 @@ class TextRegressor(RegressorMixin, Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         class_weight: Literal["balanced"] | None = None,
         ensemble_size: int = 1,
         coverage: float = 0.9,
@@ -3541,6 +3570,7 @@ class TextRegressor(RegressorMixin, Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.class_weight = class_weight
         self.ensemble_size = ensemble_size
         self.coverage = coverage
@@ -3755,6 +3785,7 @@ class LinkPredictor(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         split_sizes: Fractions of training, validation and test links.
         data_seed: Seed of the split, and of the negative pairs in validation and test.
         negatives: Negative pairs for each link, in training, validation and test.
@@ -3815,6 +3846,7 @@ class LinkPredictor(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         split_sizes: Sequence[float] = (0.85, 0.05, 0.1),
         data_seed: int = 0,
         negatives: int = 1,
@@ -3860,6 +3892,7 @@ class LinkPredictor(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.split_sizes = split_sizes
         self.data_seed = data_seed
         self.negatives = negatives
@@ -4107,6 +4140,7 @@ class Forecaster(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         time_column: The column of times (numbers or dates) that rows are sorted by; not a node. None keeps the order of
             the file.
         gaps: What happens to times that are missing or repeated: error refuses them; mask reads missing ones as
@@ -4153,6 +4187,7 @@ class Forecaster(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         time_column: str | None = None,
         gaps: Literal["error", "mask", "interpolate"] = "error",
         split_sizes: Sequence[float] = (0.7, 0.1, 0.2),
@@ -4187,6 +4222,7 @@ class Forecaster(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.time_column = time_column
         self.gaps = gaps
         self.split_sizes = split_sizes
@@ -4344,6 +4380,7 @@ class DynamicsModel(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         start: The moment that is read, by its number in the file; None reads all for which a later one is known.
         every_start: Whether every moment of the training trajectories is learned from; `start` is then that of
             validation and test moments alone.
@@ -4388,6 +4425,7 @@ class DynamicsModel(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         start: int | None = None,
         every_start: bool = False,
         horizon: int | Literal["auto"] = "auto",
@@ -4421,6 +4459,7 @@ class DynamicsModel(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.start = start
         self.every_start = every_start
         self.horizon = horizon
@@ -4588,6 +4627,7 @@ class LanguageModel(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         tokens: How a text is split into tokens.
         vocabulary_size: Tokens of the vocabulary, at most, of words and bpe.
         split_sizes: Fractions of the text, in its order, for training and validation.
@@ -4642,6 +4682,7 @@ class LanguageModel(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         tokens: Literal["characters", "words", "bpe"] = "characters",
         vocabulary_size: int = 8192,
         split_sizes: Sequence[float] = (0.9, 0.1),
@@ -4685,6 +4726,7 @@ class LanguageModel(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
         self.split_sizes = split_sizes
@@ -4875,6 +4917,7 @@ class Tagger(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         tokens: How a sentence is split into tokens; the first token of a word carries its tag.
         vocabulary_size: Tokens of the vocabulary, at most.
         lowercase: Whether texts are lowercased.
@@ -4931,6 +4974,7 @@ class Tagger(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         tokens: Literal["characters", "words", "bpe"] = "words",
         vocabulary_size: int = 32768,
         lowercase: bool = False,
@@ -4977,6 +5021,7 @@ class Tagger(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.tokens = tokens
         self.vocabulary_size = vocabulary_size
         self.lowercase = lowercase
@@ -5147,6 +5192,7 @@ class Translator(Estimator):
             models, 2 for tables of texts and tagging, and 1 for other trainings: the steps of small models are too
             short to share.
         check_memory: Whether a training is refused when the estimate of its sizes exceeds the memory.
+        logger: The logger of a run of the command line; an estimator writes no logs and refuses others than csv.
         beam_size: Candidate texts at each step; 1 always takes the likeliest token.
         length_penalty: α: texts are compared by ln p / ((5 + length) / 6)^α (Wu et al. 2016, eq. 14); 0 favors short
             ones.
@@ -5208,6 +5254,7 @@ class Translator(Estimator):
         cuda_graph: bool = False,
         threads: int | Literal["auto"] = "auto",
         check_memory: bool = True,
+        logger: Literal["csv", "tensorboard", "wandb", "mlflow"] | None = None,
         beam_size: int = 4,
         length_penalty: float = 0.6,
         max_length: int = 128,
@@ -5256,6 +5303,7 @@ class Translator(Estimator):
         self.cuda_graph = cuda_graph
         self.threads = threads
         self.check_memory = check_memory
+        self.logger = logger
         self.beam_size = beam_size
         self.length_penalty = length_penalty
         self.max_length = max_length

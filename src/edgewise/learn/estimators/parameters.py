@@ -30,7 +30,6 @@ PARAMETER_OF = {setting: name for name, setting in SETTING_OF.items()}
 FILE_SETTINGS = {
     *("data", "nodes", "task_type", "split", "split_sizes", "data_seed", "num_folds", "num_repeats", "fold"),
     *("metrics", "strict", "baselines", "time_column", "gaps", "validation_data", "overwrite", "whole_graph"),
-    "logger",
     *(
         field.name
         for settings in (Columns, GraphColumns, GraphSource, GraphsSource, TableFormat)
@@ -68,7 +67,8 @@ def changed_settings(estimator: object) -> dict[str, object]:
     """The settings that the changed parameters of an estimator stand for.
 
     Raises:
-        SettingError: `validation_size` is not a fraction, or `random_state` not a whole number.
+        SettingError: `validation_size` is not a fraction, `random_state` not a whole number, or `logger` names one
+            that would get nothing.
     """
     size = getattr(estimator, "validation_size", 0)
     if not isinstance(size, int | float | np.number) or not 0 <= size < 1:
@@ -76,6 +76,11 @@ def changed_settings(estimator: object) -> dict[str, object]:
 
     if not isinstance(seed := getattr(estimator, "random_state", 0), int | np.integer):
         raise SettingError(f"random_state is {seed!r:.60}; expected a whole number.")
+
+    if (logger := getattr(estimator, "logger", None)) not in (None, "csv"):
+        raise SettingError(
+            f"logger is {logger!r:.60}; an estimator writes no logs: leave it out, or train with `edgewise train`."
+        )
 
     changed = {name: plain(value) for name, value in changed_values(estimator).items() if name != "validation_size"}
     return {SETTING_OF.get(name, name): value for name, value in changed.items()}
