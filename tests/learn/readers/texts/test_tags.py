@@ -2,11 +2,13 @@
 
 import gzip
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from edgewise import DataError, SettingError
+from edgewise.learn.progress import monitored
 from edgewise.learn.readers.texts.tags import WrittenSentence, chunks_of, read_tagged, sentences_from_lists
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 
@@ -114,6 +116,30 @@ def test_comments_before_a_sentence_are_no_words(tmp_path):
     assert (read.lines.tolist(), read.rejected) == ([3, 9], [])
     untagged = read_tagged([write(tmp_path / "b.conll", "# id 7\nEU\n\n#\n1\n")], need_tags=False)
     assert untagged.words == [["EU"], ["#", "1"]]
+
+
+def test_a_word_that_is_a_number_sign_is_no_comment(tmp_path):
+    """A sentence lost its first word where no other line had the tag of that word; in predict nearly always."""
+    tabs = write(tmp_path / "tabs.conll", "we\tPRON\nlike\tVERB\n\n#\tHASH\nwe\tPRON\n\n#\tHASH\n")
+    assert read_tagged([tabs]).words == [["we", "like"], ["#", "we"], ["#"]]
+    assert read_tagged([tabs], need_tags=False).words == [["we", "like"], ["#", "we"], ["#"]]
+
+    train = write(tmp_path / "train.conll", "we PRON\n# HASH\n\n# HASH\n\n# id 7\nwe PRON\n")
+    new = write(tmp_path / "new.conll", "# HASH\nwe PRON\n\n# id 8\nlike VERB\n")
+    assert read_tagged([train, new]).words == [["we", "#"], ["#"], ["we"], ["#", "we"], ["like"]]
+    assert read_tagged([new], need_tags=False, known_tags=["HASH"]).words == [["#", "we"], ["like"]]
+    alone = write(tmp_path / "alone.conll", "# HASH\n")
+    assert read_tagged([alone], need_tags=False, known_tags=["HASH"]).words == [["#"]]
+
+
+def test_comments_are_counted_in_a_note(tmp_path):
+    notes = []
+    monitor = SimpleNamespace(note=notes.append)
+    path = write(tmp_path / "a.conll", "we PRON\n\n# id 7\n# two\nwe PRON\n")
+    with monitored(monitor):
+        assert read_tagged([path]).words == [["we"], ["we"]]
+        read_tagged([write(tmp_path / "b.conll", "we PRON\n# HASH\n")])
+    assert notes == [f"{path}: skipped 2 comments (`# …` before a sentence), line 3 first."]
 
 
 @pytest.mark.parametrize(

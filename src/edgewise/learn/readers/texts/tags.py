@@ -11,6 +11,7 @@ from jaxtyping import Int64
 
 from edgewise.errors import DataError, SettingError, plural, refuse_single_text, refuse_table
 from edgewise.learn.files import JsonObject, parse_json
+from edgewise.learn.progress import note
 from edgewise.learn.readers.texts.pairs import FileRows
 from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tables.cell import OK, Rejection
@@ -78,7 +79,8 @@ def read_tagged(
         default_names: both where they are not.
         strict: stop at the first sentence that cannot be used.
         need_tags: False reads sentences to be tagged.
-        known_tags: those of the model that tags them.
+        known_tags: those of the model that tags them. A line `# O` before a sentence is a word where its tag is known,
+            here or from the file, else a comment; a note counts the comments.
 
     Raises:
         DataError: a file cannot be used, is empty or without a usable sentence, or `strict` and one cannot be used.
@@ -90,7 +92,7 @@ def read_tagged(
         raise SettingError("sentences have one key for words and one for tags: --text-columns and --target-columns.")
     names = names_of(text_columns, target_columns, default_names)
 
-    parts = []
+    parts: list[list[Sentence]] = []
     for path in paths:
         lower = path.lower()
         if lower.endswith(OBJECTS):
@@ -102,7 +104,9 @@ def read_tagged(
             kind = ("text", "a text file") if may_be_lines else ("CoNLL", "a file of words and tags")
             text = read_decoded(path, *kind)
             are_lines = may_be_lines and not _are_columns(text, known_tags)
-            sentences = list(_from_lines(text, names) if are_lines else _from_columns(text, names, need_tags))
+            known = {*known_tags, *(tag for part in parts for sentence in part for tag in sentence.tags)}
+            columns = _from_columns(path, text, names, need_tags, known)
+            sentences = list(_from_lines(text, names) if are_lines else columns)
         else:
             raise DataError(f"{path}: expected a name that ends in {', '.join((*COLUMNS, *OBJECTS))}.")
 
@@ -219,10 +223,10 @@ def _are_columns(text: str, known_tags: Collection[str]) -> bool:
     return 2 * sum(len(cells) > 1 and cells[-1] in telling for cells in rows) > len(rows)
 
 
-def _from_columns(text: str, names: tuple[str, str], need_tags: bool) -> Iterator[Sentence]:
+def _from_columns(path: str, text: str, names: tuple[str, str], need_tags: bool, known: set[str]) -> Iterator[Sentence]:
     """The sentences of a file of columns: the word in the first, the tag in the last."""
     width = None
-    for block in _blocks(text):
+    for block in _blocks(path, text, known):
         problem = None
         for line, cells in block:
             if not need_tags or problem is not None:
@@ -238,12 +242,15 @@ def _from_columns(text: str, names: tuple[str, str], need_tags: bool) -> Iterato
         yield _judged(block[0][0], words, tags if need_tags else [], {names[0]: words}, problem)
 
 
-def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
+def _blocks(path: str, text: str, known_tags: set[str]) -> Iterator[list[tuple[int, list[str]]]]:
     """The lines between blank lines, each with its number and its cells, without comments."""
-    rows = [(line, _CELLS.findall(content)) for line, content in enumerate(lines_of(text), start=1)]
-    comments = _comments(rows)
+    rows = [(line, content, _CELLS.findall(content)) for line, content in enumerate(lines_of(text), start=1)]
+    if comments := _comments(rows, known_tags):
+        note(
+            f"{path}: skipped {plural(len(comments), 'comment')} (`# …` before a sentence), line {min(comments)} first."
+        )
     block: list[tuple[int, list[str]]] = []
-    for line, cells in rows:
+    for line, _, cells in rows:
         if line in comments:
             continue
         if cells and cells[0] != DOCUMENT:
@@ -255,22 +262,23 @@ def _blocks(text: str) -> Iterator[list[tuple[int, list[str]]]]:
         yield block
 
 
-def _comments(rows: Sequence[tuple[int, list[str]]]) -> set[int]:
+def _comments(rows: Sequence[tuple[int, str, list[str]]], known_tags: set[str]) -> set[int]:
     """The lines before a sentence that begin with `# `, such as `# id 7 domain=en`, but for a word `#`: its line ends
-    with a tag, and is as wide, as another one."""
+    with a tag that is known or stands in another line, and is as wide as another one."""
     at_start: list[tuple[int, list[str]]] = []
     others: list[list[str]] = []
     is_start = True
-    for line, cells in rows:
-        if is_start and len(cells) > 1 and cells[0] == "#":
+    for line, content, cells in rows:
+        # A tab separates the word `#` from its tag.
+        if is_start and len(cells) > 1 and content.startswith("# "):
             at_start.append((line, cells))
         elif is_start := not cells or cells[0] == DOCUMENT:
             continue
         else:
             others.append(cells)
 
-    tags, widths = {cells[-1] for cells in others}, {len(cells) for cells in others}
-    return {line for line, cells in at_start if cells[-1] not in tags or len(cells) not in widths}
+    tags, widths = {cells[-1] for cells in others} | known_tags, {len(cells) for cells in others}
+    return {line for line, cells in at_start if cells[-1] not in tags or (widths and len(cells) not in widths)}
 
 
 def _from_lines(text: str, names: tuple[str, str]) -> Iterator[Sentence]:
