@@ -71,6 +71,34 @@ def test_estimators_compute_in_float32_whatever_the_default_is(tmp_path):
     np.testing.assert_array_equal(loaded.predict(smiles), fitted.predict(smiles))
 
 
+@pytest.mark.parametrize("context", [torch.inference_mode, lambda: torch.autocast("cpu", torch.bfloat16)])
+def test_estimators_compute_gradients_in_float32_in_every_mode_of_torch(tmp_path, context):
+    """In inference mode a training failed in torch, and a loaded model could not be trained; autocast rounded."""
+    smiles, lengths = ["C" * number for number in range(1, 9)], [float(number) for number in range(8)]
+    settings = {"model_dim": 8, "num_heads": 2, "epochs": 1}
+    expected = MoleculeRegressor(**settings).fit(smiles, lengths).predict(smiles)
+    with context():
+        fitted = MoleculeRegressor(**settings).fit(smiles, lengths)
+        fitted.save(tmp_path / "run")
+        loaded = MoleculeRegressor.load(tmp_path / "run")
+        predicted = loaded.predict(smiles)
+        fitted.explain(smiles[0])
+    np.testing.assert_array_equal(predicted, expected)
+    assert not any(parameter.is_inference() for parameter in loaded.trained_.members[0].parameters())
+    x = torch.randn(1, 2, 3)
+    with context():
+        before = torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"), (x @ x.mT).dtype
+        loaded.predict(smiles)
+        assert (torch.is_inference_mode_enabled(), torch.is_autocast_enabled("cpu"), (x @ x.mT).dtype) == before
+
+
+def test_a_graph_that_was_made_in_inference_mode_is_trained_on():
+    with torch.inference_mode():
+        graph = Graph(node_features=torch.randn(6, 3), edges=Edges(TIMES, TIMES.roll(1), 6, 6))
+        fitted = NodeClassifier(epochs=1, model_dim=8).fit(graph, ["a", "b"] * 3)
+    assert len(fitted.predict(graph)) == 6
+
+
 @pytest.mark.usefixtures("elsewhere")
 @pytest.mark.parametrize("backend", ["auto", "gather", "numba"])
 @pytest.mark.parametrize("name", NEIGHBORHOODS)

@@ -1,10 +1,12 @@
 """Explainer: run folders of three kinds, rows by the names of their fields, and what it says to bad ones."""
 
+import contextlib
 import json
 import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from edgewise import DataError, RunFolderError, SettingError, UnsupportedError
 from edgewise.learn.estimators import MoleculeRegressor
@@ -183,3 +185,29 @@ def test_what_cannot_be_opened(tmp_path, texts):
         Explainer.open(other)
     with pytest.raises(SettingError, match="target is 'price'"):
         texts.explain({"text_1": "a", "text_2": "b"}, target="price")
+
+
+@contextlib.contextmanager
+def doubles():
+    torch.set_default_dtype(torch.float64)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize(
+    "context",
+    [doubles, torch.inference_mode, lambda: torch.device("meta"), lambda: torch.autocast("cpu", torch.bfloat16)],
+)
+def test_what_is_set_in_torch_changes_nothing(texts, tmp_path, context):
+    """A run opened on another default device or type failed in torch, and autocast rounded."""
+    folder = kept(text_model(columns=2), tmp_path / "run")
+    row = {name: "a good film" for name in (field["name"] for field in texts.fields)}
+    with context():
+        explainer = Explainer.open(folder.path)
+        ((prediction,),), explanation = explainer.predict([row]), explainer.explain(row)
+    ((expected_prediction,),) = texts.predict([row])
+    assert prediction.probabilities == expected_prediction.probabilities
+    for attribution, expected in zip(explanation.attributions, texts.explain(row).attributions, strict=True):
+        np.testing.assert_array_equal(attribution.values, expected.values)

@@ -15,6 +15,7 @@ from edgewise.learn.tables.cell import is_missing, read_feature
 from edgewise.learn.tables.magnitude import LARGEST
 from edgewise.learn.tasks.explainable import ExplainableModel, Row
 from edgewise.learn.tasks.registry import explainable_of, task_of
+from edgewise.learn.training.device import usual_tensors
 from edgewise.learn.training.document import read_part
 from edgewise.learn.training.folder import RunFolder
 from edgewise.view.notebook import register
@@ -31,12 +32,15 @@ class Explainer:
 
     explainer = Explainer.open("run")
     explainer.explain({"text": "a film to remember"}).predictions
+
+    It computes in float32 on the CPU, whatever default, autocast or inference mode is set in torch.
     """
 
     def __init__(self, model: ExplainableModel, num_training_rows: int | None = None):
         self._model, self._num_training_rows = model, num_training_rows
 
     @classmethod
+    @usual_tensors()
     def open(
         cls,
         folder: str | os.PathLike[str],
@@ -90,6 +94,7 @@ class Explainer:
         """The same model, which raises SlowMoleculeError for a row that may take long."""
         return type(self)(self._model.quick, self._num_training_rows)
 
+    @usual_tensors()
     def predict(self, rows: Sequence[Mapping[str, object]]) -> list[tuple[TargetPrediction, ...]]:
         """The prediction of each target for each row; all rows are computed together.
 
@@ -100,6 +105,7 @@ class Explainer:
             return []
         return self._model.predict(self._values(rows))
 
+    @usual_tensors()
     def statuses(self, rows: Sequence[Mapping[str, object]]) -> list[str]:
         """For each row `ok`, or what its prediction lacks: all words of a text may be unknown.
 
@@ -108,6 +114,7 @@ class Explainer:
         """
         return self._model.statuses(self._values(rows)) if rows else []
 
+    @usual_tensors()
     def explain(
         self,
         row: Mapping[str, object],
@@ -135,6 +142,7 @@ class Explainer:
         (values,) = self._values([row])
         return self._model.explain(values, target=target, label=label, top=top, methods=methods)
 
+    @usual_tensors()
     def unread(self, row: Mapping[str, object]) -> str:
         """What of a row is cut off before the model reads it, in words; empty where nothing is.
 

@@ -23,16 +23,24 @@ def pick_device(device: str) -> str:
 
 @contextlib.contextmanager
 def usual_tensors() -> Iterator[None]:
-    """In its block tensors without a device or a type are float32 on the CPU, and gradients are computed, whatever the
-    caller has set in torch.
+    """In its block tensors without a device or a type are float32 on the CPU, nothing is cast to another type, and
+    gradients are computed, whatever the caller has set in torch: its tensors serve outside of inference mode, too.
 
     Data is read on the CPU; what is computed elsewhere is moved there by name.
     """
-    # torch's own context costs a little at every operation.
-    is_cpu, dtype = torch.get_default_device().type == "cpu", torch.get_default_dtype()
+    dtype = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32)
     try:
-        with contextlib.nullcontext() if is_cpu else torch.device("cpu"), torch.enable_grad():
+        with contextlib.ExitStack() as settings:
+            # torch's own contexts cost a little, one of a device at every operation.
+            if torch.get_default_device().type != "cpu":
+                settings.enter_context(torch.device("cpu"))
+            for device in ("cpu", "cuda", "mps"):
+                if torch.is_autocast_enabled(device):
+                    settings.enter_context(torch.autocast(device, enabled=False))
+            if torch.is_inference_mode_enabled():
+                settings.enter_context(torch.inference_mode(False))
+            settings.enter_context(torch.enable_grad())
             yield
     finally:
         torch.set_default_dtype(dtype)
