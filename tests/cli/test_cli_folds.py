@@ -15,7 +15,7 @@ from cli_tables import SMALL, molecules, write_csv
 from edgewise.errors import DataError
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tables.split import split_folds
-from edgewise.learn.tasks.folds import predictions_of, summary
+from edgewise.learn.tasks.folds import baselines_of, predictions_of, summary
 from edgewise.learn.tasks.report.sections import rejected_rows
 from edgewise.learn.tasks.run import Run
 from edgewise.learn.training.folder import RunFolder
@@ -207,6 +207,19 @@ def test_what_is_refused(edgewise, data, tmp_path, words, message):
 def test_a_score_that_the_first_fold_lacks_is_counted_in_the_others():
     folds = [{"y": {"num_rows": 0}}, {"y": {"num_rows": 3, "rmse": 2.0}}, {"y": {"num_rows": 4, "rmse": 4.0}}]
     assert summary(folds)["y"]["rmse"] == {"mean": 3.0, "std": pytest.approx(2**0.5), "folds": 2}
+
+
+def test_a_baseline_that_a_fold_lacks_is_summarized_over_the_others():
+    """The cross-validation ended in a KeyError after all folds were trained, or dropped what the first fold lacked."""
+
+    def scored(**accuracies):
+        return {"baselines": {name: {"test": {"y": {"accuracy": score}}} for name, score in accuracies.items()}}
+
+    for folds in ([scored(a=0.5, b=1.0), scored(a=0.7)], [scored(a=0.5), scored(a=0.7, b=1.0)]):
+        scores = baselines_of(folds)
+        assert scores["a"]["test"]["y"]["accuracy"] == {"mean": 0.6, "std": pytest.approx(0.02**0.5), "folds": 2}
+        assert scores["b"]["test"]["y"]["accuracy"] == {"mean": 1.0, "std": None, "folds": 1}
+    assert baselines_of([{}, {}]) == {}
 
 
 def test_cells_may_be_as_long_as_those_of_the_data(tmp_path):

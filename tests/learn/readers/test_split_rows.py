@@ -194,6 +194,13 @@ def test_sizes_are_shares(sizes, shown):
     )
 
 
+@pytest.mark.parametrize("sizes", [(0, 0, 1), (0, 0.5, 0.5), (0, 1)])
+def test_folds_need_a_share_of_training_rows(sizes):
+    """The shares of training and validation rows, both 0, were divided by each other."""
+    with pytest.raises(SettingError, match=r"^--split-sizes leaves no row for training; give"):
+        split_folds(TABLE, kind="random", num_folds=2, fold=0, sizes=sizes)
+
+
 def test_what_a_kind_needs():
     bare = rows_of(["C1CC1", "CC1CC1"], [1.0, 2.0])
     with pytest.raises(SettingError, match="split is group, but --group-column is not given; name the column"):

@@ -52,6 +52,19 @@ def test_a_finished_run_is_kept(tmp_path):
     folder.check(overwrite=True)
 
 
+def test_a_finished_cross_validation_is_not_called_unfinished(tmp_path):
+    folder = begun(tmp_path)
+    folder.write_config({"num-folds": 2})
+    finished(tmp_path / "fold_0")
+    with pytest.raises(RunFolderError, match="holds an unfinished run"):
+        folder.check()
+    finished(tmp_path / "fold_1")
+    folder.write_json("metrics.json", {})
+    with pytest.raises(RunFolderError, match="holds a finished run"):
+        folder.check()
+    assert not folder.is_finished, "no model is there to predict with"
+
+
 def test_an_unfinished_run_asks_what_to_do(tmp_path):
     folder = begun(tmp_path)
     assert folder.is_started

@@ -232,6 +232,7 @@ def split_folds(
 
     Raises:
         DataError: the table has fewer rows, scaffolds or groups than folds.
+        SettingError: the sizes are not shares of 1, or that of the training rows is 0.
     """
     rows = table.trainable.nonzero()[0].astype(np.int64)
     _check_kind(table, kind, calibration)
@@ -244,6 +245,8 @@ def split_folds(
     folds = _balanced_folds(rows, keys, num_folds, rng) if keys else _random_folds(rows, num_folds, rng)
     remaining = np.sort(np.concatenate([fold_rows for number, fold_rows in enumerate(folds) if number != fold]))
     shares, calibration = _checked_sizes(sizes), calibration or cast(Calibration, kind)
+    if not shares[0]:
+        raise SettingError("--split-sizes leaves no row for training; give the training rows a share above 0.")
     share = shares[1] / (shares[0] + shares[1]) if len(shares) == 3 else CARVED_SHARE
     rng = np.random.default_rng([seed, fold])
     train, val, _ = _divide(table, remaining, calibration, (1 - share, share, 0.0), rng)

@@ -96,10 +96,7 @@ class CrossValidation:
             "num_folds": self.settings.num_folds,
             "num_repeats": self.settings.num_repeats,
             "test": summary([fold["test"] for fold in folds]),
-            "baselines": {
-                name: {"test": summary([fold["baselines"][name]["test"] for fold in folds])}
-                for name in folds[0].get("baselines", {})
-            },
+            "baselines": baselines_of(folds),
             "folds": folds,
         }
         with self.folder.locked():
@@ -122,6 +119,16 @@ def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[
         for row in itertools.islice(lines(folder), 1, None)
     )
     return ["fold", *(header[place] for place in kept)], rows
+
+
+def baselines_of(folds: Sequence[JsonObject]) -> JsonObject:
+    """The scores of each baseline, over the folds that have it: one whose training rows have a single class lacks a
+    baseline that needs two."""
+    names = dict.fromkeys(name for fold in folds for name in fold.get("baselines", {}))
+    return {
+        name: {"test": summary([fold["baselines"][name]["test"] for fold in folds if name in fold["baselines"]])}
+        for name in names
+    }
 
 
 def summary(folds: Sequence[Scores]) -> dict[str, JsonObject]:

@@ -63,6 +63,11 @@ class RunFolder:
         """Whether a run was finished here."""
         return (self.path / "metrics.json").is_file() and (self.path / "model.json").is_file()
 
+    @property
+    def is_cross_validated(self) -> bool:
+        """Whether a cross-validation was finished here: the folder holds the scores of all its runs, and no model."""
+        return (self.path / "metrics.json").is_file() and bool(self.folds())
+
     @contextlib.contextmanager
     def claimed(self, *, overwrite: bool = False, resume: bool = False) -> Iterator[Self]:
         """The folder for one run alone: made, checked as `check` does, and locked until the block ends.
@@ -112,7 +117,7 @@ class RunFolder:
             )
         if overwrite or resume:
             return
-        if self.is_finished:
+        if self.is_finished or self.is_cross_validated:
             raise RunFolderError(
                 f"{self.path} holds a finished run; choose another folder with -o, or replace it with --overwrite."
             )
@@ -338,7 +343,8 @@ class RunFolder:
             )
         if (folder.path / "model.json").is_file() and (folder.path / "model.safetensors").is_file():
             return folder
-        if folder.is_started and (folds := folder.folds()) and (folder.path / "metrics.json").is_file():
+        if folder.is_cross_validated:
+            folds = folder.folds()
             raise RunFolderError(
                 f"{path} holds a cross-validation: its {len(folds)} folds are runs of their own; name one of them: "
                 f"{folds[0]}"
