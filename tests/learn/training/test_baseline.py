@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 
 from edgewise.errors import EdgewiseError
-from edgewise.learn.training.baseline import BackgroundForest, finite_features, fit_forest, fit_mean, num_trees
+from edgewise.learn.training.baseline import (
+    BackgroundForest,
+    finite_features,
+    fit_forest,
+    fit_mean,
+    num_trees,
+    short_seed,
+)
 
 NAN, INF = np.nan, np.inf
 
@@ -33,6 +40,16 @@ def test_forest_learns_and_repeats_itself():
     assert np.corrcoef(predictions[0][0], targets[:, 0])[0, 1] > 0.95
     assert np.array_equal(predictions[0][0], predictions[1][0])
     assert np.array_equal(predictions[0][1], predictions[1][1])
+
+
+def test_a_forest_takes_a_seed_of_any_size():
+    """scikit-learn takes 32 bits, and refused others after the training."""
+    features = np.random.default_rng(0).normal(size=(40, 3)).astype(np.float32)
+    seeds = (3, 20261130120000, 2**32 + 3, 2**80)
+    first, *others = (fit_forest(features, features[:, :1], np.ones(40), (0,), seed=seed, trees=5) for seed in seeds)
+    assert short_seed(2**32 - 1) == 2**32 - 1
+    for forest in others:
+        assert not np.array_equal(forest.predict(features)[0], first.predict(features)[0])
 
 
 def test_forest_gives_classes_it_has_not_seen_no_probability():

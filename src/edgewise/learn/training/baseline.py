@@ -145,7 +145,7 @@ def fit_forest(
     for column, count in enumerate(num_classes):
         is_present = ~np.isnan(targets[:, column])
         forest_class, part = (RandomForestClassifier, "sqrt") if count else (RandomForestRegressor, 1 / 3)
-        forest = forest_class(trees, max_features=part, n_jobs=jobs, random_state=seed)
+        forest = forest_class(trees, max_features=part, n_jobs=jobs, random_state=short_seed(seed))
         values, baseline = targets[is_present, column], forest
         if not count:
             center, scale = scale_of(values)
@@ -157,6 +157,11 @@ def fit_forest(
         models.append(baseline)
 
     return Baseline(tuple(models), num_classes)
+
+
+def short_seed(seed: int) -> int:
+    """A seed for scikit-learn, which takes 32 bits only; it is the same where it fits."""
+    return seed if seed < 2**32 else int(np.random.SeedSequence(seed).generate_state(1)[0])
 
 
 @dataclass(frozen=True)
