@@ -12,8 +12,11 @@ from pathlib import Path
 import pytest
 
 from cli_tables import SMALL, molecules, write_csv
+from edgewise.cli import processes
 from edgewise.cli.main import main
+from edgewise.errors import EdgewiseError, SettingError
 from edgewise.learn.training.checkpoint import latest
+from edgewise.learn.training.folder import RunFolder
 
 HEAVY = ("torch", "lightning", "rdkit", "pandas", "sklearn", "numba")
 
@@ -189,6 +192,55 @@ def test_processes_are_not_started_in_one_of_several(flag, monkeypatch, capsys):
         f"edgewise: error: {flag} starts processes, but RANK and WORLD_SIZE are set, as in a process of torchrun; "
         "leave it out, or unset RANK and WORLD_SIZE.\n"
     )
+
+
+@pytest.mark.parametrize("source", ["flag", "file", "resumed run"])
+def test_processes_meet_on_the_device_of_the_configuration(source, tmp_path, monkeypatch):
+    """Only that of a flag was read: processes with device = "cpu" in a file met on GPUs that were not there."""
+    run, flags = tmp_path / "run", {"data": ["data.csv"], "output_dir": str(tmp_path / "run")}
+    if source == "flag":
+        flags["device"] = "cpu"
+    elif source == "file":
+        (tmp_path / "config.toml").write_text('device = "cpu"')
+        flags["config_path"] = str(tmp_path / "config.toml")
+    else:
+        folder = RunFolder(run)
+        folder.begin()
+        folder.write_config({"data": ["data.csv"], "device": "cpu"})
+        flags = {"output_dir": str(run), "resume": True}
+    devices = []
+
+    def connected(strategy, device):
+        devices.append(device)
+        raise SettingError("far enough")
+
+    handler = signal.getsignal(signal.SIGTERM)
+    monkeypatch.setattr("edgewise.learn.training.distributed.connected", connected)
+    try:
+        with pytest.raises(SettingError, match="far enough"):
+            processes.run_as_member(flags)
+    finally:
+        signal.signal(signal.SIGTERM, handler)
+    assert devices == ["cpu"]
+    assert "--device" not in processes.resume_command(flags).replace("--devices", ""), "the run knows it"
+
+
+def test_ray_takes_the_device_of_a_configuration_file(tmp_path, monkeypatch):
+    (tmp_path / "config.toml").write_text('device = "cpu"')
+    (tmp_path / "data.csv").write_text("text,y\na b,1\n")
+    on_gpu = []
+
+    def train(*_, **options):
+        on_gpu.append(options["on_gpu"])
+        return "far enough"
+
+    monkeypatch.setattr("edgewise.learn.engine.train.train", train)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    flags = {"data": [str(tmp_path / "data.csv")], "task": "texts", "text_columns": ["text"], "target_columns": ["y"]}
+    for more in ({"config_path": str(tmp_path / "config.toml")}, {}, {"device": "cpu"}):
+        with pytest.raises(EdgewiseError, match="far enough"):
+            processes.run_in_ray(flags | more | {"output_dir": str(tmp_path / "run")})
+    assert on_gpu == [False, True, False]
 
 
 class ClosedOutput(io.StringIO):

@@ -166,12 +166,14 @@ def run_as_member(flags: dict[str, Any]) -> int:
     end_with_parent()
 
     try:
-        strategy, device = flags.get("strategy", "ddp"), flags.get("device", "auto")
+        settings, folder, options = job_of(flags)
+        # The device may also stand in a configuration file, or in that of the run that is resumed.
+        strategy, device = flags.get("strategy", "ddp"), settings.get("device", "auto")
         with connected(strategy, device) as group, contextlib.ExitStack() as quiet:
             if not group.leads:
                 quiet.enter_context(contextlib.redirect_stdout(io.StringIO()))
                 quiet.enter_context(monitored(None))
-            return run_in_group(flags, group)
+            return train(settings, folder, **options, group=group)
     except ProcessGroupError as error:
         if not str(error):  # another process has printed its error
             return 2
@@ -196,9 +198,9 @@ def run_in_ray(flags: dict[str, Any]) -> int:
     for name in ("devices", "num_nodes"):
         if name in flags:
             raise SettingError(f"{spelled(name)} cannot be used with --engine ray; use --num-workers.")
-    on_gpu = flags.get("device", "auto") in ("auto", "cuda") and torch.cuda.is_available()
     count = flags.get("num_workers", 1)
     settings, folder, options = job_of(flags)
+    on_gpu = settings.get("device", "auto") in ("auto", "cuda") and torch.cuda.is_available()
     chosen = task(options["named"] or inferred(settings)[0])
     check_typed(chosen.name, options["typed"])
 
