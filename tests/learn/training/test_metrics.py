@@ -40,6 +40,22 @@ def test_regression_scores_that_rows_do_not_define_are_none():
     assert flat["r2"] == pytest.approx(-1.5)
 
 
+@pytest.mark.parametrize("exponent", [-600, 300])
+def test_scores_do_not_depend_on_the_unit_of_the_target(exponent):
+    """Squares of targets that differ by less than 1e-162 vanish: R² was −inf, and the correlation NaN."""
+    targets, predictions = np.array([1.0, 2.5, 4.0, 7.0]), np.array([1.5, 2.0, 5.0, 6.0])
+    found = regression_scores(np.ldexp(targets, exponent), np.ldexp(predictions, exponent))
+    expected = regression_scores(targets, predictions)
+    for name in ("r2", "pearson", "spearman"):
+        assert found[name] == expected[name], name
+
+
+def test_an_r2_beyond_all_numbers_is_none():
+    found = regression_scores(np.array([1e-170, 2e-170]), np.array([1e-3, 2e-3]))
+    assert (found["r2"], found["mae"]) == (None, pytest.approx(1.5e-3))
+    assert found["pearson"] == pytest.approx(1.0)
+
+
 def test_class_scores_agree_with_scikit_learn():
     random = np.random.default_rng(1)
     targets = random.integers(0, 2, 60).astype(float)

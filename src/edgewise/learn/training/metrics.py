@@ -38,24 +38,44 @@ def regression_scores(targets: np.ndarray, predictions: np.ndarray) -> Scores:
     if not len(targets):
         return {"num_rows": 0}
     errors = predictions - targets
-    spread = ((targets - targets.mean()) ** 2).sum()
 
     return {
         "num_rows": len(targets),
         "rmse": float(np.sqrt((errors**2).mean())),
         "mae": float(np.abs(errors).mean()),
         "max_error": float(np.abs(errors).max()),
-        "r2": float(1 - (errors**2).sum() / spread) if np.ptp(targets) > 0 else None,
+        "r2": determination(targets, errors),
         "pearson": correlation(targets, predictions),
         "spearman": correlation(ranks(targets), ranks(predictions)),
     }
+
+
+def determination(targets: np.ndarray, errors: np.ndarray) -> float | None:
+    """R², 1 − Σ error² / Σ (target − mean)²; None where the targets do not vary, or the quotient is beyond all numbers.
+
+    Both are measured in a power of two near the largest deviation, which rounds nothing: the squares of targets that
+    differ by less than 1e-162 would vanish.
+    """
+    if np.ptp(targets) == 0:
+        return None
+    deviations = targets - targets.mean()
+    exponent = exponent_of(deviations)
+    with np.errstate(over="ignore"):
+        unexplained = (np.ldexp(errors, -exponent) ** 2).sum() / (np.ldexp(deviations, -exponent) ** 2).sum()
+    return float(1 - unexplained) if np.isfinite(unexplained) else None
+
+
+def exponent_of(values: np.ndarray) -> int:
+    """That of the power of two just above the largest absolute value."""
+    return int(np.frexp(np.abs(values).max())[1])
 
 
 def correlation(left: np.ndarray, right: np.ndarray) -> float | None:
     """Pearson's correlation; None where one side does not vary."""
     if np.ptp(left) == 0 or np.ptp(right) == 0:
         return None
-    left, right = left - left.mean(), right - right.mean()
+    left, right = (values - values.mean() for values in (left, right))
+    left, right = (np.ldexp(values, -exponent_of(values)) for values in (left, right))
     # Each side is divided by its norm first: the product of the two sums of squares overflows or underflows earlier.
     return float((left / np.sqrt((left**2).sum()) * (right / np.sqrt((right**2).sum()))).sum())
 
