@@ -164,6 +164,28 @@ def test_a_target_without_a_training_value_is_named(edgewise, tmp_path, weight):
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("task", ["molecules", "texts"])
+def test_members_that_learn_from_validation_rows_do_not_hide_a_target_without_a_training_value(
+    edgewise, tmp_path, task
+):
+    """The baselines, which learn from the training rows, failed after the training."""
+    splits = ["train", "train", "val", "test"] * 10
+    table = {
+        "text": molecules(),
+        "a": [row + 0.5 for row in range(40)],
+        "b": ["" if split == "train" else row + 0.5 for row, split in enumerate(splits)],
+        "g": [f"g{row // 8}" for row in range(40)],
+        "split": splits,
+    }
+    data, role = write_csv(tmp_path / "data.csv", table), "smiles" if task == "molecules" else "text"
+    words = [f"--{role}-columns", "text", "--target-columns", "a", "b", "--splits-column", "split", "--model-dim", 8]
+    words += ["--num-layers", 1, "--num-heads", 1, "--epochs", 1, "--group-column", "g", "--ensemble-size", 2]
+    code, _, err = edgewise("train", task, data, *words, "-o", tmp_path / "run")
+    assert code == 2
+    assert "column 'b': no training row has a value" in err
+    assert not (tmp_path / "run").exists()
+
+
 @pytest.mark.parametrize("kind", ["group", "scaffold"])
 def test_groups_and_scaffolds_stay_whole(kind):
     rings = ["c1ccccc1", "C1CCCCC1", "c1ccncc1", "C1CCCC1", "C1CC1", "c1ccoc1", "c1ccsc1", "C1CCOCC1"]

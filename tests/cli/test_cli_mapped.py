@@ -137,7 +137,8 @@ def test_what_needs_all_rows_takes_some_of_many_and_says_so(edgewise, monkeypatc
     for module in ("task", "encoder"):
         monkeypatch.setattr(f"edgewise.learn.tasks.molecules.{module}.MAX_KNOWN", 20)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_SCORED", 11)
-    monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_FITTED", 30)
+    for module in ("table_task", "targets"):
+        monkeypatch.setattr(f"edgewise.learn.tasks.{module}.MAX_FITTED", 30)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.ROW_CHUNK", 4)
     monkeypatch.setattr("edgewise.learn.tasks.table_task.MAX_ROWS", 5)
     monkeypatch.setattr("edgewise.learn.tasks.report.evaluation.MAX_ROWS", 5)

@@ -30,6 +30,7 @@ from edgewise.learn.tasks.table_notes import described, warnings_of
 from edgewise.learn.tasks.table_scores import coverage_scores, parts_of, scores_by_target
 from edgewise.learn.tasks.table_settings import TableRunSettings, check_task_type
 from edgewise.learn.tasks.targets import (
+    MAX_FITTED,
     balanced,
     check_targets,
     check_weights,
@@ -37,6 +38,7 @@ from edgewise.learn.tasks.targets import (
     num_classes,
     outputs_of,
     rows_of,
+    rows_to_fit,
     with_companions_of_values,
 )
 from edgewise.learn.tasks.task import (
@@ -64,8 +66,6 @@ Features = Callable[[np.ndarray], Any]
 """From rows to what baselines predict them from."""
 MAX_SCORED = 2**18
 """Rows of a split that are scored; evenly chosen where there are more."""
-MAX_FITTED = 2**16
-"""Training rows that a forest or models of words are fitted to; evenly chosen where there are more."""
 ROW_CHUNK = 2**13
 """Rows whose features for baselines are in memory at the same time."""
 
@@ -86,7 +86,7 @@ def mean_and_forest(
     """The training mean, and a random forest by `fit_trees` over `features` where there are any."""
     table, rows, classes = prepared.data.rows, prepared.splits.train, num_classes(prepared.data.rows)
     fitted: dict[str, Predictor] = {"mean": fit_mean(table.targets[rows], table.weights[rows], classes)}
-    rows = evenly_spaced(rows, MAX_FITTED)
+    rows = rows_to_fit(table, rows)
     targets, weights = table.targets[rows], table.weights[rows]
     if (features_of_rows := features(rows)).shape[1]:
         seed = prepared.settings.train.seed
@@ -234,7 +234,8 @@ class TableTask(Generic[Job, Dataset, T]):
             settings = replace(settings, calibration=splits.calibration)
         learned = replace(splits, train=splits.learned)
         check_weights(data.rows, learned.train, "training", "learn from")
-        check_targets(data.rows, learned.train)
+        # Not of all that some member learns from: what stands beside the model learns from the training rows alone.
+        check_targets(data.rows, splits.train)
         settings = self.resolved(with_companions_of_values(settings), data, learned)
         check_task_type(self.settings, settings, settings.columns.task_type)
         fitted = self.untrained(settings, data, learned)
@@ -324,8 +325,9 @@ class TableTask(Generic[Job, Dataset, T]):
         fitted, data, splits = prepared.fitted, prepared.data, prepared.splits
         similarities: dict[str, np.ndarray] = {} if splits.left_out else fitted.similarities(data, rows)
         for left_out in {left_out.tobytes(): left_out for left_out in splits.left_out}.values():
-            for name, values in fitted.similarities(data, left_out, np.setdiff1d(splits.learned, left_out)).items():
-                similarities.setdefault(name, np.zeros(len(rows)))[np.searchsorted(rows, left_out)] = values
+            chosen, learned = np.isin(rows, left_out), np.setdiff1d(splits.learned, left_out)
+            for name, values in fitted.similarities(data, rows[chosen], learned).items():
+                similarities.setdefault(name, np.zeros(len(rows)))[chosen] = values
         return similarities
 
     def evaluate(self, prepared: Prepared, results: list[FitResult]) -> JsonObject:

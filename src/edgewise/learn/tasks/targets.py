@@ -12,11 +12,13 @@ from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.labels import Label
 from edgewise.learn.tables.rows import Data, Rows
 from edgewise.learn.tables.scale import TargetScaler
-from edgewise.learn.tables.split import Splits
+from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.table_settings import TableRunSettings
 from edgewise.learn.training.settings import NUMBER_OUTPUTS
 
 Job = TypeVar("Job", bound=TableRunSettings)
+MAX_FITTED = 2**16
+"""Training rows that a forest or models of words are fitted to; evenly chosen where there are more."""
 
 
 def outputs_of(predictions: Sequence[Prediction]) -> list[np.ndarray]:
@@ -112,6 +114,16 @@ def check_targets(table: Rows, rows: np.ndarray) -> None:
                 f"{table.source}: column {name!r}: no training row {which}has a value: there is nothing to learn; "
                 "leave the target out."
             )
+
+
+def rows_to_fit(table: Rows, rows: np.ndarray) -> np.ndarray:
+    """Those of the training rows that a forest or models of words are fitted to; rows of a rare target, too."""
+    chosen = evenly_spaced(rows, MAX_FITTED)
+    for values in table.targets.T:
+        is_learned = ~np.isnan(values) & (table.weights > 0)
+        if not is_learned[chosen].any():
+            chosen = np.union1d(chosen, evenly_spaced(rows[is_learned[rows]], MAX_FITTED))
+    return chosen
 
 
 def in_one_step(settings: Job, data: Data, splits: Splits) -> Job:

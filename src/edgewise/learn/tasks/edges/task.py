@@ -26,8 +26,8 @@ from edgewise.learn.tasks.graph_encoding import WHOLE_GRAPH, GraphEncoding, num_
 from edgewise.learn.tasks.graph_explainable import edge_between, explainable_rows, row_item
 from edgewise.learn.tasks.graph_notes import check_graph, notes_of_features, one_process
 from edgewise.learn.tasks.rejected import list_left_out
-from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
-from edgewise.learn.tasks.targets import in_one_step, targets_of
+from edgewise.learn.tasks.table_task import Features, TableTask
+from edgewise.learn.tasks.targets import MAX_FITTED, in_one_step, targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared
 from edgewise.learn.training.baseline import filled
 from edgewise.learn.training.document import INLINE

@@ -31,8 +31,8 @@ from edgewise.learn.tasks.molecules.encoder import (
 from edgewise.learn.tasks.molecules.settings import SETTINGS, PropertyRunSettings
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, molecule_contents
 from edgewise.learn.tasks.table_notes import constant_features
-from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask, contents_of_rows
-from edgewise.learn.tasks.targets import check_same_numbers, targets_of
+from edgewise.learn.tasks.table_task import Features, TableTask, contents_of_rows
+from edgewise.learn.tasks.targets import MAX_FITTED, check_same_numbers, targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.training.baseline import FiniteFeatures
 from edgewise.learn.training.settings import Steps, share_molecules

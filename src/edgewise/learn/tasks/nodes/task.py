@@ -67,14 +67,13 @@ from edgewise.learn.tasks.stored import (
     stored_predictions,
 )
 from edgewise.learn.tasks.table_task import (
-    MAX_FITTED,
     Features,
     TableTask,
     contents_of_rows,
     row_loader,
     rows_to_score,
 )
-from edgewise.learn.tasks.targets import in_one_step, targets_of
+from edgewise.learn.tasks.targets import MAX_FITTED, in_one_step, targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Written
 from edgewise.learn.training.baseline import filled
 from edgewise.learn.training.document import INLINE, TRANSIENT

@@ -14,12 +14,12 @@ from edgewise.learn.readers.texts.script import SCRIPT_SAMPLE, script_note
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.mapped import keys_of
 from edgewise.learn.tables.read import Cells, TableChunks
-from edgewise.learn.tables.split import Splits, evenly_spaced
+from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.chunks import CutCells, Tally
 from edgewise.learn.tasks.pretrained import with_schedule
 from edgewise.learn.tasks.report.leakage import SplitContents, by_key, normalized, text_contents
-from edgewise.learn.tasks.table_task import MAX_FITTED, Features, TableTask
-from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, targets_of
+from edgewise.learn.tasks.table_task import Features, TableTask
+from edgewise.learn.tasks.targets import check_same_numbers, num_classes, rows_of, rows_to_fit, targets_of
 from edgewise.learn.tasks.task import PredictRequest, Prepared, RowTask
 from edgewise.learn.tasks.text_encoder import TextEncoder
 from edgewise.learn.tasks.text_explainable import explainable_texts
@@ -63,7 +63,7 @@ def features(prepared: Prepared) -> Features:
 def baselines(prepared: Prepared, features: Features, fit_trees: Callable[..., Predictor]) -> dict[str, Predictor]:
     """The training mean, and linear models over counts of words and pairs of words."""
     table, rows, classes = prepared.data.rows, prepared.splits.train, num_classes(prepared.data.rows)
-    mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), evenly_spaced(rows, MAX_FITTED)
+    mean, rows = fit_mean(table.targets[rows], table.weights[rows], classes), rows_to_fit(table, rows)
     return {"mean": mean, **fit_words(features(rows), table.targets[rows], table.weights[rows], classes)}
 
 
