@@ -3,6 +3,7 @@
 import csv
 import dataclasses
 import json
+import math
 import re
 import shutil
 
@@ -358,6 +359,20 @@ def test_weights_that_are_all_zero_are_refused_before_the_training(edgewise, tmp
     assert code == 2
     assert "column 'w': the weight of every training row is zero" in err
     assert not (tmp_path / "zero").exists()
+
+
+def test_only_ratios_of_weights_matter(edgewise, tmp_path):
+    """The sums of large weights were infinite: the training was said to diverge."""
+    smiles, predictions = molecules() * 3, []
+    for power in (0, 121):
+        weights = [math.ldexp(1 + row % 3, power) for row in range(120)]
+        columns = {"smiles": smiles, "y": [len(text) + 0.5 for text in smiles], "w": weights}
+        data, run = write_csv(tmp_path / f"{power}.csv", columns), tmp_path / f"run {power}"
+        words = ["--weight-column", "w", "--split", "random", "--no-baselines"]
+        code, _, err = edgewise("train", "molecules", data, *QUICK, *words, "-o", run)
+        assert code == 0, err
+        predictions.append([row["y_pred"] for row in rows_of(run / "test_predictions.csv")])
+    assert predictions[0] == predictions[1]
 
 
 def test_the_summary_says_the_model_and_the_best_epoch(edgewise, data, tmp_path):

@@ -18,6 +18,8 @@ MIN_SPREAD = 1e-100
 LARGEST_SCALED = 1e15
 """The largest number in units of the spread of the training rows: squares of larger ones overflow in single
 precision."""
+MAX_WEIGHT_EXPONENT = 20
+"""The power of two that weights of rows stay below, so that single precision holds the sum of weighted losses."""
 
 CellName: TypeAlias = Callable[[int, int], str]
 """The name of a cell in messages, from its row and its column."""
@@ -58,6 +60,13 @@ def reason_too_small(cell: str) -> str:
     """Why a cell of such a column cannot be used."""
     text = cell.strip()
     return f"{text!r} and all cells of the column are below {MIN_SINGLE:g}; give the column in another unit"
+
+
+def summable(weights: np.ndarray) -> np.ndarray:
+    """Weights of rows, NaN where unreadable, such that single precision holds their sums: where the largest is huge all
+    are divided by one power of two. Only their ratios matter, which it leaves as they are."""
+    excess = int(np.frexp(largest_absolute(weights))[1]) - MAX_WEIGHT_EXPONENT
+    return np.ldexp(weights, -excess) if excess > 0 else weights
 
 
 def require_range(values: np.ndarray, cell_name: CellName | None = None) -> None:

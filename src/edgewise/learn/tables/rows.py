@@ -23,7 +23,7 @@ from edgewise.learn.tables.labels import (
     read_labels,
     target_notes,
 )
-from edgewise.learn.tables.magnitude import LARGEST_SINGLE, CellName
+from edgewise.learn.tables.magnitude import LARGEST_SINGLE, CellName, summable
 from edgewise.learn.tables.mapped import is_large, mapped_cells, mapped_note
 from edgewise.learn.tables.read import (
     ARRAYS,
@@ -70,7 +70,7 @@ class Rows:
     targets: Float64[np.ndarray, " row target"]
     """Numbers, or indices into `classes`; NaN where missing or unreadable."""
     weights: Float64[np.ndarray, " row"]
-    """1 where the table does not say; NaN where unreadable."""
+    """1 where the table does not say; NaN where unreadable. Those of the table up to one factor; see `summable`."""
     classes: Mapping[str, Sequence[Label]]
     """Names of the classes of each target in the order of their numbers; empty for regression."""
     status: list[str]
@@ -241,8 +241,10 @@ def checked_rows(
     weights = np.ones(len(cells.frame))
     if columns.weight_column is not None and columns.weight_column in cells.frame:
         weight_cells = cells.frame[columns.weight_column]
-        weights = read_numbers(
-            weight_cells, columns.weight_column, target_problems, may_be_negative=False, limit=LARGEST_SINGLE
+        weights = summable(
+            read_numbers(
+                weight_cells, columns.weight_column, target_problems, may_be_negative=False, limit=LARGEST_SINGLE
+            )
         )
 
     if need_targets and not may_lack_targets:
