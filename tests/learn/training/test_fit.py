@@ -459,6 +459,8 @@ def test_the_log_lists_every_epoch_of_every_member_once(make_model, make_batch, 
     assert [line.split(",")[:3] for line in lines[1:]] == [
         [str(member), str(epoch), str(3 * (epoch + 1))] for member in range(2) for epoch in range(6)
     ]
+    rates = [SETTINGS.learning_rate_at(3 * epoch + 2, 18) for epoch in range(6)]
+    assert [float(line.split(",")[3]) for line in lines[1:]] == pytest.approx(2 * rates), "those of the last steps"
 
 
 def test_a_logger_that_is_not_installed_is_named(tmp_path, monkeypatch):

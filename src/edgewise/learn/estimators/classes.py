@@ -75,8 +75,8 @@ class EdgeClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -445,8 +445,8 @@ class EdgeRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -818,8 +818,8 @@ class GraphClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -1155,8 +1155,8 @@ class GraphRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -1494,8 +1494,8 @@ class MoleculeClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -1852,8 +1852,8 @@ class MoleculeRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -2206,8 +2206,8 @@ class NodeClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -2650,8 +2650,8 @@ class NodeRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -3093,8 +3093,8 @@ class TextClassifier(ClassifierMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -3417,8 +3417,8 @@ class TextRegressor(RegressorMixin, Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -3757,8 +3757,8 @@ class LinkPredictor(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4112,8 +4112,8 @@ class Forecaster(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4352,8 +4352,8 @@ class DynamicsModel(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4599,8 +4599,8 @@ class LanguageModel(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -4889,8 +4889,8 @@ class Tagger(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).
@@ -5164,8 +5164,8 @@ class Translator(Estimator):
         optimizer: adamw decays the weights themselves; adam adds the decay to the gradient, as a penalty on their
             squares does.
         learning_rate: The largest learning rate, reached at the end of the warm-up.
-        final_learning_rate: The learning rate of the last step, where `learning_rate` is not below it: rates never rise
-            after the warm-up.
+        final_learning_rate: The learning rate that the cosine decay ends at; that of the last step lies just above it.
+            Where `learning_rate` is below it, all rates after the warm-up are `learning_rate`.
         warmup: The fraction of all steps in which the learning rate rises from zero.
         weight_decay: Weight decay of the matrices; vectors (biases, norms) have none.
         second_moment_decay: The decay rate of the running mean of squared gradients (Adam's second beta).

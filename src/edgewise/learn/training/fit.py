@@ -48,10 +48,10 @@ def fit(
 ) -> FitResult:
     """Trains a model in place.
 
-    Every epoch draws its random numbers from (seed, epoch) alone. A checkpoint follows an epoch, at most once a second,
-    and a long epoch has some within, which hold the state of the random numbers: a run killed at any moment and resumed
-    ends with the same weights, bit for bit, as one that was left alone. Where the step is compiled they are the same up
-    to rounding: what the compiler makes may depend on the first batch that it sees.
+    Every epoch draws its random numbers from (seed, epoch) alone. A checkpoint follows an epoch, at most every 5
+    seconds, and a long epoch has some within, which hold the state of the random numbers: a run killed at any moment
+    and resumed ends with the same weights, bit for bit, as one that was left alone. Where the step is compiled they are
+    the same up to rounding: what the compiler makes may depend on the first batch that it sees.
 
     Args:
         model: Maps a batch to what the loss takes; its weights are replaced by the trained ones.

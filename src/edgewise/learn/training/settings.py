@@ -67,7 +67,8 @@ class TrainSettings:
     learning_rate: float = setting(2e-3, above=0, below=math.inf, aliases=("lr", "max-lr"))
     """The largest learning rate, reached at the end of the warm-up."""
     final_learning_rate: float = setting(2e-6, at_least=0, aliases=("min-lr", "final-lr"))
-    """The learning rate of the last step, where `learning_rate` is not below it: rates never rise after the warm-up."""
+    """The learning rate that the cosine decay ends at; that of the last step lies just above it. Where `learning_rate`
+    is below it, all rates after the warm-up are `learning_rate`."""
     warmup: float = setting(0.1, at_least=0, at_most=1, aliases=("warmup-ratio",))
     """The fraction of all steps in which the learning rate rises from zero."""
     weight_decay: float = setting(5e-2, at_least=0)

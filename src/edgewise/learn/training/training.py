@@ -272,7 +272,7 @@ class Training:
         record: EpochRecord = {
             "epoch": self.epoch,
             "step": self.step,
-            "learning_rate": self.settings.learning_rate_at(self.step, self.num_steps),
+            "learning_rate": self.settings.learning_rate_at(self.step - 1, self.num_steps),  # of the last step
             "train_loss": train_loss,
             "val_loss": val_loss,
             "seconds": round(seconds, 4),
