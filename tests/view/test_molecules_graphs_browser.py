@@ -70,7 +70,7 @@ def test_parts_and_curves_say_their_numbers(opened):
         assert numbers(page, f'[data-figure="curve-{number}"] circle[data-here]', "here") == [curve["here"]]
 
 
-def test_numbers_that_lie_close_are_told_apart_on_the_axes_of_a_curve(opened):
+def test_numbers_that_lie_close_differ_on_the_axes_of_a_curve(opened):
     """The ticks of some years were 2010, 2010, 2020, 2020, and the ring stood at 2020 for the row of 2015."""
     years = np.linspace(2008.0, 2022.0, 15)
     curves = (

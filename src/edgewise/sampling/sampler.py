@@ -35,7 +35,7 @@ class NeighborSampler:
     Args:
         graph: a `Graph`, or what `Graph.of` takes.
         fanouts: edges per node for each hop, −1 for all; or a mapping from edge types to these: their names, or
-            their indices where they have no names. Other types are not sampled.
+            their indices where they are without names. Other types are not sampled.
         replace: whether the same edge may be drawn several times.
         weights: `(edge)`, non-negative sampling weights. An edge of weight 0 is never sampled.
         edge_times: `(edge)`: only edges before the time of the seed are sampled; each seed then has its own tree.

@@ -3,7 +3,7 @@
 Clients take turns by the time that was spent on them, so that one client cannot starve the others. Quick rows are
 predicted in batches; slow ones (long rows, explanations) are computed alone, and leave the first of several lanes free
 for the quick ones. Work of clients that have gone is not started, and is killed if possible. Nor is work started that
-would take longer than its client waits: it is refused, or under overload the oldest task, which has no time left, would
+would take longer than its client waits: it is refused, or under overload the oldest task, whose time is over, would
 start, be killed, and let the others grow as old meanwhile.
 """
 

@@ -336,7 +336,7 @@ def test_graphs_of_validation_may_hold_their_targets():
 @pytest.mark.parametrize(
     ("kind", "y", "validation", "message"),
     [
-        (TextRegressor, COUNTS, (TEXTS[:4], None), "fit: validation has no y; expected (X, y), or a mask (row)"),
+        (TextRegressor, COUNTS, (TEXTS[:4], None), "fit: validation lacks y; expected (X, y), or a mask (row)"),
         (TextRegressor, None, (TEXTS[:4], COUNTS[:4]), "TextRegressor.fit requires y to be passed"),
         (TextRegressor, np.zeros((12, 2)), (TEXTS, COUNTS), "y is (12, 2), but y of validation is (12,)"),
         (TextRegressor, COUNTS, (TEXTS, np.zeros((12, 2))), "y is (12,), but y of validation is (12, 2)"),

@@ -274,7 +274,7 @@ def _with_validation(
     added_X = in_order("validation", as_rows("validation", added_X), names_of(estimator, "X"))
     added_y = adapter.targets(added_X, targets_in_order(estimator, "y of validation", added_y))
     if added_y is None:
-        raise DataError("fit: validation has no y; expected (X, y), or a mask (row).")
+        raise DataError("fit: validation lacks y; expected (X, y), or a mask (row).")
     targets, added_targets = plain_array(y), plain_array(added_y)
     size, num_added = len(adapter.rows(X)), len(adapter.rows(added_X))
     for owner, count, of_owner in (("X", size, targets), ("validation", num_added, added_targets)):

@@ -68,7 +68,7 @@ class NodeKFold:
 
 
 def _targets(y: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.ndarray | None]:
-    """The nodes with a target, and their labels as text; None where the targets are numbers, which have no classes."""
+    """The nodes with a target, and their labels as text; None where the targets are numbers."""
     y = y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y
     if y.ndim > 1:
         return np.flatnonzero(np.any([has_label(column) for column in y.T], axis=0)), None

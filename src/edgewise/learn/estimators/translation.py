@@ -65,7 +65,7 @@ def score(estimator: Estimator, X: Texts, y: Texts) -> float:
 
 
 def _require_translations(name: str, y: object) -> None:
-    """Raise DataError where there are no translations."""
+    """Raise DataError where y is missing."""
     if y is None:
         raise DataError(f"{name}: y is None; expected the translation of each text.")
 

@@ -403,7 +403,7 @@ def _one_file(
 
 
 def _read_excel(name: str, sheet: str | None) -> tuple["pa.Table", "pa.Table", np.ndarray]:
-    """The cells of a sheet as texts, those that are texts there (numbers have no decimal separator), and the lines."""
+    """The cells of a sheet as texts, those that are texts there (numbers come without a separator), and the lines."""
     header, rows, lines = read_sheet(name, sheet)
     check_header(name, header, lines[0])
     columns = zip(*rows, strict=True) if rows else [()] * len(header)

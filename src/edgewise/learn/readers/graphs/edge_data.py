@@ -186,7 +186,7 @@ def edges_from_arrays(
         task_type, missing: as in `Columns`.
         is_directed: whether an edge and its reverse are two different ones.
         names: what the nodes are called; their numbers where None.
-        feature_columns: what the features of nodes are called; none where they have no names.
+        feature_columns: what the features of nodes are called; empty where they are without names.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.

@@ -191,7 +191,7 @@ def nodes_from_arrays(
         types: of the nodes; those of edges are in `edges`.
         blank: where a feature is NaN: a number is missing, or all nodes of the type lack it.
         names: what the nodes are called; their numbers where None.
-        feature_columns: what the features are called; none where they have no names.
+        feature_columns: what the features are called; empty where they are without names.
 
     Raises:
         DataError: the arrays have different lengths or a wrong number of axes, or an edge names no node.

@@ -149,8 +149,8 @@ def _parse(text: str) -> tuple[Chem.Mol | None, str]:
 
 
 def _clear_map_numbers(molecule: Chem.Mol) -> None:
-    """Remove the numbers by which a reaction or a fragmentation names atoms, as in `[CH3:1]`: they are no property of
-    the molecule, but RDKit writes them."""
+    """Remove the numbers by which a reaction or a fragmentation names atoms, as in `[CH3:1]`: they are not a property
+    of the molecule, but RDKit writes them."""
     mapped_atoms = [atom for atom in molecule.GetAtoms() if atom.GetAtomMapNum()]
     for atom in mapped_atoms:
         atom.SetAtomMapNum(0)
