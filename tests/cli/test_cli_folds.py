@@ -16,7 +16,7 @@ from cli_tables import SMALL, molecules, write_csv
 from edgewise.errors import DataError
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tables.split import split_folds
-from edgewise.learn.tasks.folds import baselines_of, predictions_of, summary
+from edgewise.learn.tasks.folds import baselines_of, predictions_of, score_tables, summary
 from edgewise.learn.tasks.report.sections import rejected_rows
 from edgewise.learn.tasks.run import Run
 from edgewise.learn.training.folder import RunFolder
@@ -236,13 +236,17 @@ def test_a_baseline_that_a_fold_lacks_is_summarized_over_the_others():
     """The cross-validation ended in a KeyError after all folds were trained, or dropped what the first fold lacked."""
 
     def scored(**accuracies):
-        return {"baselines": {name: {"test": {"y": {"accuracy": score}}} for name, score in accuracies.items()}}
+        of_baselines = {name: {"test": {"y": {"accuracy": score}}} for name, score in accuracies.items()}
+        return {"folder": "f", "test": {"y": {"accuracy": 0.5}}, "baselines": of_baselines}
 
     for folds in ([scored(a=0.5, b=1.0), scored(a=0.7)], [scored(a=0.5), scored(a=0.7, b=1.0)]):
         scores = baselines_of(folds)
         assert scores["a"]["test"]["y"]["accuracy"] == {"mean": 0.6, "std": pytest.approx(0.02**0.5), "folds": 2}
         assert scores["b"]["test"]["y"]["accuracy"] == {"mean": 1.0, "std": None, "folds": 1}
     assert baselines_of([{}, {}]) == {}
+    metrics = {"test": summary([fold["test"] for fold in folds]), "baselines": scores, "folds": folds}
+    (table,) = score_tables(metrics, "multiclass", ["accuracy"])
+    assert [label for label, _ in table.rows] == ["f", "f", "edgewise", "a", "b (1 of 2 folds)"]
 
 
 def test_cells_may_be_as_long_as_those_of_the_data(tmp_path):

@@ -156,9 +156,10 @@ def score_tables(metrics: JsonObject, task_type: str, chosen: Sequence[str] = ()
         ]
         rows.append(["edgewise", *(spread(scores.get(name)) for name in names)])
         for baseline, of_baseline in metrics["baselines"].items():
-            rows.append(
-                [labels.get(baseline, baseline), *(spread(of_baseline["test"][target].get(name)) for name in names)]
-            )
+            label, num_folds = labels.get(baseline, baseline), len(metrics["folds"])
+            if (count := sum(baseline in fold["baselines"] for fold in metrics["folds"])) < num_folds:
+                label += f" ({count} of {num_folds} folds)"  # its mean is not to be compared with that of all
+            rows.append([label, *(spread(of_baseline["test"][target].get(name)) for name in names)])
         title = f"{target}: test rows of {plural(len(metrics['folds']), 'fold')}, mean ± standard deviation"
         tables.append(ScoreTable(title, ["", *names], rows))
     return tables
