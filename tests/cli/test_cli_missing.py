@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cli_tables import read_csv, write_csv
+from edgewise import DataError, EdgeClassifier
 
 SMALL = ["--epochs", 1, "--model-dim", 8, "--no-baselines"]
 
@@ -182,3 +183,31 @@ def test_edges_that_lack_a_number_are_not_predicted_by_a_run_that_drops_them(edg
     code, _, err = edgewise("predict", tmp_path / "run", edges, "--nodes", nodes, "-o", tmp_path / "p.csv")
     assert (code, "85 of 90 rows predicted" in err) == (0, True), err
     assert [row["status"] for row in read_csv(tmp_path / "p.csv")][:2] == ["w: empty cell, expected a number"] * 2
+    features, values = np.ones((30, 1)), np.ones((90, 1))
+    values[0] = np.nan
+    with pytest.raises(DataError, match="edge_features holds NaN, which the model does not fill"):
+        EdgeClassifier.load(tmp_path / "run").predict(features, np.array(ends), edge_features=values)
+
+
+@pytest.mark.parametrize("scale", ["none", "rows"])
+@pytest.mark.parametrize("task", ["nodes", "edges"])
+def test_numbers_of_edges_are_filled_however_features_of_nodes_are_scaled(edgewise, tmp_path, task, scale):
+    """Nodes were refused after it was said that the number was filled; edges were rejected."""
+    random = np.random.default_rng(0)
+    nodes = {"id": range(30), "a": random.random(30).round(3).tolist(), "y": random.random(30).tolist()}
+    ends = random.integers(0, 30, (2, 90)).tolist()
+    table = {"from": ends[0], "to": ends[1], "w": ["", *range(1, 90)], "z": random.random(90).tolist()}
+    nodes, edges = write_csv(tmp_path / "n.csv", nodes), write_csv(tmp_path / "e.csv", table)
+    data = [nodes, "--edges", edges] if task == "nodes" else [edges, "--nodes", nodes]
+    roles = ["--target-columns", "y" if task == "nodes" else "z", "--feature-columns", "a"]
+    words = [*roles, "--edge-feature-columns", "w", "--feature-scale", scale, "--model", "gat", *SMALL]
+    code, out, err = edgewise("train", task, *data, *words, "-o", tmp_path / "run")
+    assert (code, "0 rows rejected" in out, "marked: 'w' " in out) == (0, True, True), (out, err)
+    code, _, err = edgewise("predict", tmp_path / "run", *data, "-o", tmp_path / "p.csv")
+    assert code == 0, err
+    status = [row["status"] for row in read_csv(tmp_path / "p.csv")]
+    row, of_edge = (ends[0][0], " of an edge") if task == "nodes" else (0, "")
+    assert status[row] == f"ok, but 'w'{of_edge} is missing, filled with the median"
+    code, out, err = edgewise("train", task, *data, *words, "--missing", "drop", "-o", tmp_path / "dropped")
+    rejected = "0 rows and 1 edge rejected" if task == "nodes" else "1 row rejected"
+    assert (code, rejected in out) == (0, True), (out, err)

@@ -75,6 +75,26 @@ def test_features_as_they_are_are_not_filled():
         classifier.predict(features, edges)
 
 
+@pytest.mark.parametrize("scale", ["none", "rows"])
+@pytest.mark.parametrize("estimator", [NodeRegressor, EdgeRegressor])
+def test_numbers_of_edges_are_filled_however_features_of_nodes_are_scaled(estimator, scale):
+    """The scale of the features of nodes made numbers of edges count as dropped."""
+    features, edges, _ = graph()
+    features[3, 1], of_edges = 0.0, np.random.default_rng(1).normal(size=(80, 2))
+    of_edges[7, 0] = np.nan
+    target = features[:, 0] if estimator is NodeRegressor else features[edges[0], 0]
+    with pytest.warns(UserWarning, match=FILLED.format("edges", "feature 0 1")):
+        model = estimator(model="gat", feature_scale=scale, **SMALL).fit(
+            features, target, edges, edge_features=of_edges
+        )
+    assert np.isfinite(model.predict(features, edges, edge_features=of_edges)).all()
+    of_edges[9, 1] = np.nan  # a number that no edge lacked in training
+    assert np.isfinite(model.predict(features, edges, edge_features=of_edges)).all()
+    features[3, 1] = np.nan
+    with pytest.raises(DataError, match="X holds NaN"):
+        model.predict(features, edges, edge_features=of_edges)
+
+
 def test_types():
     features, edges, label = graph()
     kinds = np.where(np.arange(30) % 2, "paper", "author")

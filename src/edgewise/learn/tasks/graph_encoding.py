@@ -309,10 +309,15 @@ def filled_edges(edges: EdgeList, imputer: Imputer, settings: NodeSettings) -> E
     Raises:
         DataError: a number is missing, and the model fills none.
     """
-    if not imputer.median and np.isnan(edges.features).any():
-        raise DataError("edge_features holds NaN, which the model does not fill: it was trained with missing='drop'.")
+    check_filled(edges, imputer)
     features = imputer.complete(edges.features, are_marked=not settings.spec.reads_edge_weights)
     return replace(edges, features=features)
+
+
+def check_filled(edges: EdgeList, imputer: Imputer) -> None:
+    """Raise a DataError where a number of an edge is missing, and the model fills none."""
+    if not imputer.median and np.isnan(edges.features).any():
+        raise DataError("edge_features holds NaN, which the model does not fill: it was trained with missing='drop'.")
 
 
 def extended(graph: Graph, settings: NodeSettings) -> Graph:

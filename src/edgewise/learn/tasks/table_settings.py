@@ -1,6 +1,7 @@
 """The settings of a run over a table, whatever its rows hold."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Self
 
 from edgewise.choices import Calibration
 from edgewise.errors import SettingError
@@ -78,6 +79,11 @@ class TableRunSettings:
             if len(self.data) > 1 and self.split != "file":
                 raise SettingError(f"--split {self.split} splits one file, but {len(self.data)} were given.")
         check_sizes_are_read(self, self.split_kind not in ("column", "file"))
+
+    def with_columns(self, columns: Columns) -> Self:
+        """The same with the columns of a data set. What is done with missing numbers stays: where features of nodes
+        are not scaled, none of these are filled, but numbers of edges are."""
+        return replace(self, columns=replace(columns, missing=self.columns.missing))
 
     @property
     def split_kind(self) -> str:

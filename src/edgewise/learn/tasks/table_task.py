@@ -206,7 +206,7 @@ class TableTask(Generic[Job, Dataset, T]):
         if settings.split not in (None, "column"):  # a file of a graph brings its own column of splits
             columns = replace(data.rows.columns, splits_column=None)
             data = replace(data, rows=replace(data.rows, columns=columns))
-        settings = replace(settings, columns=data.rows.columns)
+        settings = settings.with_columns(data.rows.columns)
         split: Callable[..., Splits] = split_rows
         if settings.fold is not None:
             split = partial(split_folds, num_folds=settings.num_folds or 0, fold=settings.fold)
@@ -225,7 +225,7 @@ class TableTask(Generic[Job, Dataset, T]):
 
     def prepared(self, settings: Job, data: Dataset, splits: Splits) -> Prepared[Job, Dataset, Splits, FittedTable[T]]:
         """The same of a data set that is read and split."""
-        settings = replace(settings, columns=data.rows.columns)
+        settings = settings.with_columns(data.rows.columns)
         rows = rows_of(splits)
         check_weights(data.rows, splits.train, "training", "learn from")
         check_weights(data.rows, splits.val, "validation", "validate on")

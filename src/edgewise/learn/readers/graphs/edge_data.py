@@ -87,6 +87,7 @@ def read_edge_data(
     need_targets: bool = True,
     categories: Categories | None = None,
     edge_categories: Categories | None = None,
+    fills_edges: bool | None = None,
     node_column_of_training: str | None = None,
 ) -> EdgeData:
     """Reads the edges of a graph with their targets, and its nodes.
@@ -101,7 +102,7 @@ def read_edge_data(
         strict: stop at the first row that cannot be used.
         need_targets: False reads edges to predict.
         categories, edge_categories: the words that a trained model knows; by default those that occur.
-        node_column_of_training: as in `ReadOptions`.
+        fills_edges, node_column_of_training: as in `ReadOptions`.
 
     Raises:
         DataError: a file cannot be used as a whole, or `strict` and a row cannot be used.
@@ -138,7 +139,7 @@ def read_edge_data(
         feature_columns=source.edge_feature_columns,
         category_columns=source.edge_category_columns,
         categories=edge_categories,
-        imputes=columns.imputes,
+        imputes=columns.imputes if fills_edges is None else fills_edges,
         may_reject_all=True,
     )
     problems = Problems()

@@ -9,6 +9,7 @@ import torch
 
 from edgewise.errors import SettingError, plural
 from edgewise.graph import Batch, Supervision
+from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted_table import FittedTable
 from edgewise.learn.networks.edge import EdgeModel
 from edgewise.learn.networks.graph_settings import NodeSizes
@@ -22,7 +23,13 @@ from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.edges.settings import SETTINGS, EdgeRunSettings
 from edgewise.learn.tasks.explainable import explaining
-from edgewise.learn.tasks.graph_encoding import WHOLE_GRAPH, GraphEncoding, num_scaled_edge_inputs, scaled_edges
+from edgewise.learn.tasks.graph_encoding import (
+    WHOLE_GRAPH,
+    GraphEncoding,
+    check_filled,
+    num_scaled_edge_inputs,
+    scaled_edges,
+)
 from edgewise.learn.tasks.graph_explainable import edge_between, explainable_rows, row_item
 from edgewise.learn.tasks.graph_notes import check_graph, notes_of_features, one_process
 from edgewise.learn.tasks.rejected import list_left_out
@@ -46,15 +53,22 @@ class EdgeEncoder:
 
     rows_per_batch: ClassVar[int] = WHOLE_GRAPH
 
+    @property
+    def reading(self) -> JsonObject:
+        """How edges to predict are read, with the words that the model knows."""
+        return {"fills_edges": self.edge_scaler.imputes, **self.on_graph.known_words}
+
     def new_network(self, output: Targets) -> EdgeModel:
         """Layers over the graph, and a network on both ends of an edge."""
         num_features, on_graph = self.edge_scaler.num_features, self.on_graph
         return EdgeModel(self.sizes, num_features, on_graph.settings, is_directed=on_graph.graph.directed)
 
     def check_data(self, data: EdgeData) -> None:
-        """Raise DataError where nodes or edges have another number of features than those of the training graph."""
+        """Raise DataError where nodes or edges have another number of features than those of the training graph, or
+        lack numbers that the model does not fill."""
         num_edge_columns = len(self.edge_scaler.mean)
         check_graph(self.on_graph, data.rows.source, data.nodes, data.edges, num_edge_columns, data.has_degrees)
+        check_filled(data.edges, self.edge_scaler.imputer)
 
     def batches(self, data: EdgeData, scale: TargetScaler | None) -> RowBatches:
         """The graph as the models take it.
@@ -98,7 +112,8 @@ class EdgeEncoder:
 
 def read_data(settings: EdgeRunSettings) -> EdgeData:
     columns = settings.scaling.to_read(settings.columns)
-    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, strict=settings.strict)
+    how = {"strict": settings.strict, "fills_edges": settings.columns.imputes}
+    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **how)
 
 
 def resolved(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> EdgeRunSettings:
@@ -146,8 +161,7 @@ def notes(prepared: Prepared) -> list[str]:
 def read_known(trained: FittedTable[EdgeEncoder], settings: EdgeRunSettings) -> EdgeData:
     """The edges of the graph that a model was trained on."""
     columns = trained.columns.to_predict(node_column=settings.columns.node_column or AUTO)
-    words = trained.encoder.on_graph.known_words
-    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **words)
+    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **trained.encoder.reading)
 
 
 def read_requested(trained: FittedTable[EdgeEncoder], request: PredictRequest) -> EdgeData:
@@ -163,7 +177,7 @@ def read_requested(trained: FittedTable[EdgeEncoder], request: PredictRequest) -
         nodes,
         strict=request.strict,
         node_column_of_training=of_training.node_column,
-        **on_graph.known_words,
+        **trained.encoder.reading,
     )
     list_left_out(data.rows.rejected, request=request)
     return data

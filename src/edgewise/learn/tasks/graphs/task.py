@@ -27,6 +27,7 @@ from edgewise.learn.tables.split import Splits
 from edgewise.learn.tasks.batches import RowBatches
 from edgewise.learn.tasks.graph_encoding import (
     are_degrees,
+    check_filled,
     check_known_weights,
     lacks_features,
     num_scaled_edge_inputs,
@@ -103,7 +104,8 @@ class GraphsEncoder:
         return GraphModel(self.sizes, self.settings, self.whole)
 
     def check_data(self, data: GraphData) -> None:
-        """Raise DataError where nodes, edges or graphs have another number of features than those of the training."""
+        """Raise DataError where nodes, edges or graphs have another number of features than those of the training, or
+        edges lack numbers that the model does not fill."""
         for what, values, scaler, added in (
             ("nodes", data.features, self.scales.node, 2 * self.adds_degrees),
             ("edges", data.edges.features, self.scales.edge, 0),
@@ -116,6 +118,7 @@ class GraphsEncoder:
                 )
         check_same_kind(self.has_degrees, data.has_degrees, data.rows.source, len(self.scales.node.mean))
         check_weights(data.rows.source, data.edges, self.settings)
+        check_filled(data.edges, self.scales.edge.imputer)
 
     def batches(self, data: GraphData, scale: TargetScaler | None) -> RowBatches:
         """The graphs as the models take them.

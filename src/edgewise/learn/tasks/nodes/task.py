@@ -30,6 +30,7 @@ from edgewise.learn.tasks.explainable import explaining
 from edgewise.learn.tasks.graph_encoding import (
     WHOLE_GRAPH,
     GraphEncoding,
+    check_filled,
     edge_imputer,
     filled_edges,
     num_filled_edge_inputs,
@@ -118,8 +119,10 @@ class NodeEncoder:
         return NodeModel(self.sizes, self.on_graph.settings)
 
     def check_data(self, data: NodeData) -> None:
-        """Raise DataError where nodes or edges have another number of features than those of the training graph."""
+        """Raise DataError where nodes or edges have another number of features than those of the training graph, or
+        lack numbers that the model does not fill."""
         check_graph(self.on_graph, data.rows.source, data.features, data.edges, self.num_edge_columns, data.has_degrees)
+        check_filled(data.edges, self.edge_imputer)
 
     def batches(
         self, data: NodeData | StoredNodeData, scale: TargetScaler | None, *, whole: bool = False
