@@ -102,6 +102,24 @@ def test_columns_of_categories_are_named_for_the_training(tables, capsys):
     assert warning not in capsys.readouterr().out
 
 
+def test_nan_is_a_missing_word_as_in_tables(tables, capsys):
+    nodes, edges = (pd.read_csv(tables / f"{name}.csv") for name in ("nodes", "edges"))
+    element = [*["C", "N", "O"] * (NUM_NODES // 3 - 1), "nan", "C", None]
+    nodes.assign(element=element).to_csv(tables / "n.csv", index=False)
+    bond = ["single", "nan", *["double"] * (len(edges) - 2)]
+    edges.assign(bond=bond).to_csv(tables / "e.csv", index=False)
+    words, of_edges = ["--category-columns", "element"], ["--edge-category-columns", "bond"]
+    names = {"nodes": "n.csv", "edges": "e.csv"}
+    assert prepare(tables, "--target-columns", "label", *words, *of_edges, **names) == 0
+    assert train(tables, *words, "--model", "gat") == 0
+    capsys.readouterr()
+    on_graph = json.loads((tables / "run/model.json").read_text())
+    assert on_graph["categories"] == {"element": ["C", "N", "O"]}
+    assert on_graph["edge_categories"] == {"bond": ["double", "single"]}
+    status = statuses_of_both(tables, "run", [str(tables / "n.csv"), "--edges", str(tables / "e.csv")])
+    assert status[NUM_NODES - 3] == status[NUM_NODES - 1] == "element: the cell is empty"
+
+
 def test_a_column_that_is_empty_in_the_first_rows_is_what_its_later_cells_are(tables, capsys):
     nodes = pd.read_csv(tables / "nodes.csv")
     element = np.where(np.arange(NUM_NODES) < 50, None, "C")

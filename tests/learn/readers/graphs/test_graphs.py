@@ -126,6 +126,18 @@ def test_words_of_nodes(read):
     assert predicted.rows.status[1] == "element: the node '0' in line 4: 'H' is not one of the 2 known words"
 
 
+def test_nan_is_a_missing_word(read):
+    """It became a word of its own, of nodes and of edges."""
+    nodes = "mol,id,element,y\ng,0,C,0.5\ng,1,O,\nh,0, NaN,1.5\nh,1,C,\n"
+    edges = "mol,s,r,bond\ng,0,1,single\ng,1,0,nan\nh,0,1,single\n"
+    source = {"edge_category_columns": ("bond",)}
+    table = read(nodes, edges, source=source, category_columns=("element",))
+    assert (table.categories, table.edges.categories) == ({"element": ["C", "O"]}, {"bond": ["single"]})
+    assert table.features.tolist() == [[1, 0], [0, 1], [0, 0], [1, 0]]
+    assert table.rows.status[1] == "element: the node '0' in line 4: the cell is empty"
+    assert [(each.line, each.value, each.reason) for each in table.edges.rejected] == [(3, "nan", "the cell is empty")]
+
+
 def test_a_table_of_graphs(read, tmp_path):
     nodes = "mol,id,a\ng,0,1\nh,0,2\ng,1,3\nz,0,4\nz,1,4\n"
     graphs = "mol,y,heat,part\nh,1.5,300,train\ng,0.5,310,test\nk,2.5,320,train\nm,3.5,,train\n"

@@ -281,6 +281,25 @@ def test_features_in_a_file_of_their_own(tmp_path):
         table_of(tmp_path, source={"features": str(tmp_path / "features.npz")})
 
 
+@pytest.mark.parametrize("empty", ["", "nan"])
+def test_a_type_whose_words_are_all_missing_lacks_the_column(tmp_path, empty):
+    """Each node of such a type was rejected where the cells are `nan`."""
+    nodes = f"id,kind,topic,label\np,paper,a,u\nq,paper,b,v\nr,paper,{empty},u\ns,author,{empty},\nt,author,{empty},\n"
+    (tmp_path / "n.csv").write_text(nodes)
+    (tmp_path / "e.csv").write_text("from,to\ns,p\nt,q\n")
+    columns = Columns(
+        node_column="id",
+        node_type_column="kind",
+        category_columns=("topic",),
+        target_columns=("label",),
+        task_type=AUTO,
+    )
+    table = read_nodes([str(tmp_path / "n.csv")], columns, GraphSource(edges=str(tmp_path / "e.csv")))
+    assert table.categories == {"topic": ["a", "b"]}
+    assert [status == "ok" for status in table.rows.status] == [True, True, False, True, True]
+    assert table.rows.status[2] == "topic: the cell is empty"
+
+
 def test_a_model_says_which_columns_a_type_has(tmp_path):
     """Here the whole type lacks the column, so that no other nodes have a number there."""
     names, x = graph_of(tmp_path, GRAPH).types.names, np.full((3, 2), np.nan)

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float32, Int64
 from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.tables.arrays import read_arrays, require_kind
-from edgewise.learn.tables.cell import Problems, is_missing, missing, parse_columns, stripped
+from edgewise.learn.tables.cell import Problems, is_missing, missing, parse_columns, present_words, stripped
 from edgewise.learn.tables.columns import Columns
 from edgewise.learn.tables.magnitude import LARGEST_SINGLE, require_scalable, too_large
 from edgewise.learn.tables.read import Cells, check_columns_exist
@@ -366,7 +366,8 @@ def one_hot(
     check_columns_exist(cells, tuple(columns))
     words_of_column, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]
     for number, column in enumerate(columns):
-        words = stripped(cells.frame[column])
+        texts = stripped(cells.frame[column])
+        words = present_words(texts)
         distinct = set(words.unique().to_pylist()) - {""}
         vocabulary = sorted(distinct) if categories is None else list(categories.values())[number]
         codes = NodeNames(vocabulary).places(words)
@@ -382,7 +383,7 @@ def one_hot(
             if is_foreign[row]:
                 reason = "no node of this type had a word here in training"
             if word or not is_foreign[row]:
-                problems.add(row, column, word, reason if word else "the cell is empty")
+                problems.add(row, column, texts[row].as_py(), reason if word else "the cell is empty")
 
         words_of_column[column] = vocabulary
 

@@ -12,7 +12,7 @@ from edgewise.errors import DataError
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
-from edgewise.learn.tables.cell import OK, missing, pa, stripped
+from edgewise.learn.tables.cell import OK, missing, present_words
 from edgewise.learn.tables.read import Cells, check_columns_exist
 from edgewise.neighborhood.index import one_way
 
@@ -259,8 +259,7 @@ def labels_of_column(cells: Cells, column: str | None) -> RowLabels | None:
     if column is None:
         return None
     check_columns_exist(cells, (column,))
-    texts = stripped(cells.frame[column])
-    names = tuple(pa.compute.if_else(pa.array(missing(texts)), "", texts).to_pylist())
+    names = tuple(present_words(cells.frame[column]).to_pylist())
     return RowLabels(names, f"{cells.source}, line ", cells.lines, f", column {column!r}")
 
 

@@ -14,9 +14,9 @@ from edgewise.learn.readers.graphs.lost import NOWHERE
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
-from edgewise.learn.readers.store.edge_columns import numbers_of_edges, words_of_edges
+from edgewise.learn.readers.store.edge_columns import numbers_of_edges, vocabulary_of, words_of_edges
 from edgewise.learn.readers.store.layout import COMPLETE, UNREADABLE, GraphStore
-from edgewise.learn.tables.cell import Problems, pa
+from edgewise.learn.tables.cell import Problems, is_missing, pa
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import missing_by_row
 from edgewise.learn.tables.read import Cells, check_columns, pd
@@ -329,7 +329,7 @@ def read_store(
     cells_of = {(row, column): (cell, reason) for row, _, _, column, cell, reason in listed}
     problems, words = Problems(), {}
     for number, name in enumerate(columns.category_columns):
-        vocabulary = sorted({*store.words[name]} - {""})
+        vocabulary = vocabulary_of(store.words[name])
         words[name] = vocabulary if categories is None else list(categories.values())[number]
 
     frame = pd.DataFrame(
@@ -398,7 +398,7 @@ def _check_words(store: GraphStore, categories: Categories, problems: Problems) 
         for row in np.flatnonzero(np.isin(codes, unknown)).tolist():
             word = store.words[name][codes[row]]
             reason = f"{word!r} is not one of the {plural(len(vocabulary), 'known word')}"
-            problems.add(row, name, word, reason if word else "the cell is empty")
+            problems.add(row, name, word, "the cell is empty" if is_missing(word) else reason)
 
 
 def is_fractional(store: GraphStore, name: str) -> bool:

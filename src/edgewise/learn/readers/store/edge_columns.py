@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from edgewise.errors import DataError
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.store.layout import GraphStore
+from edgewise.learn.tables.cell import is_missing
 
 
 def numbers_of_edges(store: GraphStore, of_model: tuple[str, ...]) -> tuple[str, ...]:
@@ -15,11 +16,16 @@ def numbers_of_edges(store: GraphStore, of_model: tuple[str, ...]) -> tuple[str,
     return of_model or tuple(names)
 
 
+def vocabulary_of(cells: Iterable[str]) -> list[str]:
+    """The words among the different cells of a column, in the order of their features."""
+    return sorted({cell for cell in cells if not is_missing(cell)})
+
+
 def words_of_edges(store: GraphStore, of_model: Categories | None) -> Categories:
     """The words of the columns of words of edges, but for their types, in the order of a model."""
     names = [name for name in store.manifest["edge_words"] if name != store.manifest["edge_type_column"]]
     if of_model is None:
-        return {name: sorted({*store.manifest["edge_words"][name]} - {""}) for name in names}
+        return {name: vocabulary_of(store.manifest["edge_words"][name]) for name in names}
     if sorted(of_model) != sorted(names):
         raise DataError(_other_columns(store, "words", names, of_model, "--edge-category-columns"))
     return of_model

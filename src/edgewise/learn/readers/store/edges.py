@@ -207,12 +207,13 @@ def _records(
         codes = encoder.encode(texts, chunk.file)
         assert codes is not None
         records["words"][:, index] = codes
-        if "" in encoder.categories:
-            reason = "the edge lacks a type" if encoder.name == columns.type else "the cell is empty"
-            for row in np.flatnonzero(codes == encoder.categories[""]).tolist():
-                if is_usable[row]:
-                    rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (encoder.name, "", reason))
-                is_usable[row] = False
+        empty = {code: cell for cell, code in encoder.categories.items() if is_missing(cell)}
+        reason = "the edge lacks a type" if encoder.name == columns.type else "the cell is empty"
+        for row in np.flatnonzero(np.isin(codes, [*empty])).tolist() if empty else ():
+            if is_usable[row]:
+                cell = empty[int(codes[row])]
+                rejected.add(chunk.first + row, chunk.file, int(chunk.lines[row]), (encoder.name, cell, reason))
+            is_usable[row] = False
 
     records["sender"][~is_usable] = UNREAD
     return records

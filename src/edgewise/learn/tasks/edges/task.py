@@ -112,8 +112,14 @@ class EdgeEncoder:
 
 def read_data(settings: EdgeRunSettings) -> EdgeData:
     columns = settings.scaling.to_read(settings.columns)
-    how = {"strict": settings.strict, "fills_edges": settings.columns.imputes}
-    return read_edge_data(settings.data, columns, settings.graph, settings.nodes, **how)
+    return read_edge_data(
+        settings.data,
+        columns,
+        settings.graph,
+        settings.nodes,
+        strict=settings.strict,
+        fills_edges=settings.columns.imputes,
+    )
 
 
 def resolved(settings: EdgeRunSettings, data: EdgeData, splits: Splits) -> EdgeRunSettings:
