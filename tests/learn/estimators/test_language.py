@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from edgewise import DataError, EdgewiseError, LanguageModel, RunFolderError, SettingError
+from edgewise.learn.tasks.language import task
 from edgewise.learn.tasks.language.settings import SETTINGS
 from edgewise.learn.tasks.language.task import pair_loss
 
@@ -45,6 +46,23 @@ def test_it_is_the_same_after_it_was_kept(singer, tmp_path):
 def test_other_tokens_and_numbers(changes):
     model = LanguageModel(**SMALL, steps=2, vocabulary_size=300, **changes).fit(SONG)
     assert model.generate("the cat", num_tokens=3).startswith("the cat")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "prompt", "expected"),
+    [
+        ("words", "the cat", "the cat sat on the mat"),
+        ("words", "the cat ", "the cat sat on the mat"),
+        ("words", "the cat\n", "the cat\nsat on the mat"),
+        ("characters", "the cat", "the catsat on the mat"),
+        ("characters", "the cat ", "the cat sat on the mat"),
+    ],
+)
+def test_the_first_token_is_joined_to_the_prompt_as_the_others_are(tokens, prompt, expected, monkeypatch):
+    model = LanguageModel(**SMALL, steps=1, tokens=tokens, split_sizes=(1.0, 0.0)).fit(SONG)
+    numbers = model.trained.encoder.tokenizer.encode("sat on the mat").numbers.tolist()
+    monkeypatch.setattr(task, "generate", lambda *_, **__: iter(numbers))
+    assert model.generate(prompt) == expected
 
 
 def test_no_validation_text():

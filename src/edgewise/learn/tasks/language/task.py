@@ -169,7 +169,7 @@ def mean_loss(fitted: FittedLanguage, numbers: np.ndarray) -> float:
 def generate_text(
     fitted: FittedLanguage, prompt: str, sampling: SamplingSettings, device: str = "cpu"
 ) -> Iterator[str]:
-    """What follows the prompt, part by part.
+    """What follows the prompt, part by part. Words are joined by spaces, the first of them to the prompt.
 
     Raises:
         SettingError: the prompt is empty, or has characters or words that the model has never seen.
@@ -179,17 +179,18 @@ def generate_text(
     network = fitted.model.to(device).eval()
     end, never = output.end(tokenizer), output.never_written(tokenizer)
 
+    first = " " if tokenizer.kind == "words" and not prompt[-1].isspace() else ""
     written: list[int] = []
     shown = ""
     with cpu_threads(fitted.threads):
         for number in generate(network, prompt_tokens, sampling, end_token=end, forbidden=never):
             written.append(number)
-            text = tokenizer.decode(written)
+            text = first + tokenizer.decode(written)
             # A character of several bytes, or a space between words, is known only with the token after it.
             if not text.endswith("\ufffd"):
                 yield text[len(shown) :]
                 shown = text
-    if written and len(text := tokenizer.decode(written)) > len(shown):
+    if written and len(text := first + tokenizer.decode(written)) > len(shown):
         yield text[len(shown) :]
 
 
