@@ -126,6 +126,25 @@ def test_it_starts_from_what_a_masked_run_has_learned(table, learn, edgewise, tm
     assert f"started with other content in {masked}" in err
 
 
+def test_a_pretrained_model_tells_as_many_columns_apart_as_it_has_embeddings(edgewise, tmp_path):
+    """The embedding of the third column lay outside the two of BERT: torch raised an IndexError."""
+    texts, labels, _ = reviews(40)
+    rows = zip(texts, texts[1:] + texts[:1], texts[::-1], labels, strict=True)
+    lines = "".join(",".join(f'"{cell}"' for cell in row) + "\n" for row in rows)
+    (tmp_path / "table.csv").write_text("a,b,c,label\n" + lines)
+    sizes = ["--num-layers", 1, "--model-dim", 16, "--num-heads", 2, "--hidden-dim", 16, "--epochs", 1]
+    masked = ["train", "masked", tmp_path / "table.csv", "--text-columns", "a", *sizes]
+    train = ["train", "texts", tmp_path / "table.csv", "--target-columns", "label", "--epochs", 1, "--text-columns"]
+    bert, plain = tmp_path / "bert", tmp_path / "plain"
+    assert edgewise(*masked, "--model", "bert-base", "--context", 64, "-o", bert)[0] == 0
+    assert edgewise(*masked, "-o", plain)[0] == 0
+    code, _, err = edgewise(*train, "a", "b", "c", "--pretrained", bert, "-o", tmp_path / "refused")
+    assert code == 2
+    assert f"--pretrained {bert} has embeddings for 2 columns of texts, but there are 3; leave some out" in err
+    assert edgewise(*train, "a", "b", "--pretrained", bert, "-o", tmp_path / "two")[0] == 0
+    assert edgewise(*train, "a", "b", "c", "--pretrained", plain, "-o", tmp_path / "three")[0] == 0
+
+
 def test_several_columns_and_an_ensemble(tmp_path, learn):
     texts, labels, _ = reviews(60)
     data = write_csv(tmp_path / "two.csv", {"title": ["", "one"] * 30, "text": texts, "label": labels})

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgewise.errors import SettingError, plural
 from edgewise.learn.companions import WORD_COUNTS
 from edgewise.learn.companions.word_counts import MAX_PAIRED
 from edgewise.learn.fitted_table import FittedTable
@@ -37,6 +38,11 @@ def read_data(settings: TextRunSettings) -> TextData:
 
 def resolved(settings: TextRunSettings, data: TextData, splits: Splits) -> TextRunSettings:
     model, num_columns = settings.model, len(data.rows.columns.text_columns)
+    if settings.pretrained is not None and 0 < model.num_segments < num_columns:
+        raise SettingError(
+            f"--pretrained {settings.pretrained} has embeddings for {plural(model.num_segments, 'column')} of texts, "
+            f"but there are {num_columns}; leave some out, or join them."
+        )
     if settings.text.encoder == "transformer" and num_columns > 1 and settings.pretrained is None:
         model = replace(model, num_segments=max(num_columns, model.num_segments))
     chosen = (WORD_COUNTS,) if settings.companions is None else settings.companions
