@@ -54,7 +54,7 @@ class Motion:
     time_step: float | None = None
     """The time step of the integrator that made the file."""
     lacks: tuple[str, ...] = ()
-    """Those of accelerations, masses and couplings that the file has not."""
+    """Those of accelerations, masses, charges and couplings that the file has not."""
 
     @property
     def masses(self) -> Float64[np.ndarray, " trajectory body"]:
@@ -255,7 +255,7 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
     charges = arrays.get("charges", masses)
     body_features = [masses] if np.array_equal(charges, masses) else [masses, charges]
     times = arrays.get("times", np.arange(num_times)).astype(np.float64)
-    velocities, lacks = arrays["velocities"], {"accelerations", "masses", "couplings"} - set(arrays)
+    velocities, lacks = arrays["velocities"], {"accelerations", "masses", "charges", "couplings"} - set(arrays)
     pulls = differences(positions, velocities, times) if "accelerations" in lacks else arrays["accelerations"]
 
     return Motion(

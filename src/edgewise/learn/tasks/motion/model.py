@@ -98,14 +98,16 @@ class MotionOutput:
         return self.units.length if self.ahead else self.units.length / self.units.time**2
 
     def transform(self, batch: BodyBatch) -> BodyBatch:
-        """A batch in the units of the network."""
+        """A batch in the units of the network, with the numbers of a body that it knows."""
         units = self.units
+        # The first number of a body is its mass, the last its charge, which may be the mass itself.
+        charges = batch.charges[:, [0, -1][: len(units.charges)]]
         return replace(
             batch,
             positions=batch.positions / units.length,
             velocities=batch.velocities * (units.time / units.length),
-            charges=batch.charges / batch.charges.new_tensor(units.charges),
-            couplings=(batch.couplings / units.coupling).to(batch.charges.dtype),
+            charges=charges / charges.new_tensor(units.charges),
+            couplings=(batch.couplings / units.coupling).to(charges.dtype),
             targets=None if batch.targets is None else batch.targets / self.unit,
             error_scale=None if batch.error_scale is None else batch.error_scale / self.unit,
         )
@@ -163,17 +165,26 @@ class BodyEncoder:
         return dynamics_model(space_dim, num_charges, 1, self.settings)
 
     def check_motion(self, motion: Motion) -> None:
-        """Raise an error unless these bodies are like those of the training.
+        """Raise an error unless these bodies are like those of the training. Charges may be the masses here and not
+        there, or there and not here if the network reads no charges.
 
         Raises:
-            SettingError: the space has other dimensions, or more or less is known of a body.
+            SettingError: the space has other dimensions, charges are missing, or were never apart from the masses.
             DataError: accelerations are predicted, and a body weighs nothing.
         """
-        sizes = motion.positions.shape[-1], motion.charges.shape[-1]
-        if sizes != self.sizes:
+        (trained_dim, num_trained), space_dim = self.sizes, motion.positions.shape[-1]
+        if space_dim != trained_dim:
             raise SettingError(
-                f"{motion.source} has {plural(sizes[0], 'dimension')} and {plural(sizes[1], 'number')} of a body, but "
-                f"the model was trained on {self.sizes[0]} and {self.sizes[1]}."
+                f"{motion.source} has {plural(space_dim, 'dimension')}, but the model was trained on {trained_dim}."
+            )
+
+        reads_charges = self.settings.model != "forces"
+        if reads_charges and num_trained > 1 and "charges" in motion.lacks:
+            raise SettingError(f"{motion.source}: the array 'charges' is missing, which the model was trained on.")
+        if reads_charges and num_trained < motion.charges.shape[-1]:
+            raise SettingError(
+                f"{motion.source} has charges that are not the masses, but in the training all charges were the "
+                "masses: the model knows nothing of charges; train it on bodies that have such."
             )
         if self.settings.target_quantity == "accelerations":
             require_masses(motion)
@@ -215,7 +226,7 @@ def predict(fitted: FittedMotion, moments: MotionRows, device: str = "cpu") -> n
     """`(row, body, space)`: where the bodies of each row will be, or their accelerations, in the unit of the file.
 
     Raises:
-        SettingError: the bodies have other dimensions than those of the training, or more is known of them.
+        SettingError: the bodies have other dimensions than those of the training, or their charges do not fit.
         DataError: accelerations are predicted, and a body weighs nothing.
     """
     encoder, output = fitted.encoder, fitted.output

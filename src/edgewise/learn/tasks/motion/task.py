@@ -74,6 +74,7 @@ def prepared(settings: DynamicsRunSettings, motion: Motion, validation: Motion |
     encoder = BodyEncoder(settings.model, (motion.positions.shape[-1], motion.charges.shape[-1]))
     output = MotionOutput(Units.fit(splits["train"]), settings.horizon)
     for moments in splits.values():
+        encoder.check_motion(moments.motion)
         encoder.check_distance(moments.motion, output.units)
     fitted = FittedMotion(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {name: np.unique(moments.trajectory).tolist() for name, moments in splits.items()}
