@@ -115,6 +115,25 @@ def test_what_is_compared(tmp_path):
     assert scores["energy_drift_of_the_file"] == pytest.approx(np.median(drift / motions), rel=1e-2)
 
 
+def test_the_law_without_couplings(tmp_path):
+    """Charges stand for the couplings of the electric law, which counted as zeros in the energy; nothing stands for
+    the stiffnesses of springs, and the products of masses stood for them."""
+    for kind in ("charges", "springs"):
+        motion = file_of(kind, tmp_path, num_steps=80, keep_every=8)
+        with np.load(tmp_path / "motion.npz") as file:
+            np.savez(tmp_path / "bare.npz", **{name: file[name] for name in file.files if name != "couplings"})
+        bare = read_motion(str(tmp_path / "bare.npz"))
+        run = roll_out(knowing(motion), motion)
+        expected, found = rollout_metrics(run, motion, 0), rollout_metrics(run, bare, 0)
+        assert expected["energy_drift"] is not None
+        for name in ("energy_drift", "energy_drift_of_the_file"):
+            assert found[name] == (pytest.approx(expected[name], rel=1e-6) if kind == "charges" else None)
+        training = split_moments(bare, None, 0, (0.5, 0.25, 0.25), 0, "accelerations")["train"]
+        model = knowing(motion)
+        model.model.law, model.model.shape = law_of(motion.law, np.ones((60, 2)), np.ones((60, 2, 2))), (60, 2, 3)
+        assert (read_off(model, training).law is None) == (kind == "springs")
+
+
 class Explosion(torch.nn.Module):
     def forward(self, batch):
         return batch.positions.exp().exp()

@@ -12,7 +12,7 @@ import torch
 from edgewise.errors import SettingError, plural
 from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.files import JsonObject
-from edgewise.learn.readers.motion.dynamics import Pulls, drift_of, kinetic, law_of, leapfrog
+from edgewise.learn.readers.motion.dynamics import Laws, Pulls, drift_of, kinetic, law_of, leapfrog
 from edgewise.learn.readers.motion.motion import Motion, MotionRows
 from edgewise.learn.tasks.motion.model import FittedMotion, predict
 from edgewise.learn.training.device import cpu_threads
@@ -122,7 +122,7 @@ def accelerations_of(fitted: FittedMotion, motion: Motion, trajectories: np.ndar
 
 def rollout_metrics(rollout: Rollout, motion: Motion, moment: int) -> JsonObject:
     """How far a rollout ends from the true positions, beside bodies that go straight on; how far bodies are from their
-    middle, over all times; and how well it conserves the energy, by the law of the file, None where the file names
+    middle, over all times; and how well it conserves the energy, by the law of the file, None where the file has
     none. None where a number is not finite."""
     rows = np.ix_(rollout.trajectories, np.arange(moment, moment + len(rollout.times)))
     true_positions, true_velocities = motion.positions[rows].astype(np.float64), motion.velocities[rows]
@@ -157,14 +157,22 @@ def energy_drift(
     motion: Motion, trajectories: np.ndarray, positions: np.ndarray, velocities: np.ndarray
 ) -> np.ndarray | None:
     """(trajectory): how far the energy ever was from its beginning, by the law of the file; None where it has none."""
-    masses, couplings = motion.masses[trajectories], motion.couplings[trajectories].astype(np.float64)
-    law = law_of(motion.law, masses, couplings)
+    masses = motion.masses[trajectories]
+    law = law_between(motion, masses, motion.strengths[trajectories])
     if law is None:
         return None
     with np.errstate(all="ignore"):
         potential = np.stack([law(positions[:, time])[1] for time in range(positions.shape[1])], axis=1)
         energies = potential + kinetic(velocities, masses[:, None]).sum(-1)
         return drift_of(energies, velocities, masses)
+
+
+def law_between(motion: Motion, masses: np.ndarray, strengths: np.ndarray) -> Laws | None:
+    """The law of the file between bodies of these masses and strengths; None where it has none, or is that of springs
+    whose stiffnesses the file lacks: no product of charges or masses stands for them."""
+    if motion.law.get("name") == "elastic" and "couplings" in motion.lacks:
+        return None
+    return law_of(motion.law, masses, strengths.astype(np.float64))
 
 
 def finite(value: float | np.floating) -> float | None:
@@ -261,7 +269,7 @@ def read_off(fitted: FittedMotion, moments: MotionRows) -> PairPull | None:
     charges = np.repeat(motion.charges[trajectory][pair][None], count, axis=0)
     bodies = Motion("two bodies", positions, np.zeros_like(positions), np.zeros(1), charges, couplings, motion.units)
 
-    law = law_of(motion.law, bodies.masses, couplings.astype(np.float64))
+    law = law_between(motion, bodies.masses, couplings)
     return PairPull(
         motion.names[receiver],
         motion.names[sender],
