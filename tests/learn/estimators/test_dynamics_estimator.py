@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from edgewise import DynamicsModel, SettingError
+from edgewise import DataError, DynamicsModel, SettingError
 from edgewise.learn.readers.motion.dynamics import integrate, system_of
 from edgewise.learn.readers.motion.motion import arrays_of, motion_of, read_motion
 
@@ -66,6 +66,20 @@ def test_learned_forces_read_charges_from_their_products_alone(charged, tmp_path
         np.testing.assert_allclose(
             fitted.rollout(alone).positions, fitted.rollout(whole).positions[positive], rtol=1e-4, atol=1e-5
         )
+
+
+def test_a_score_of_accelerations_needs_a_moment_that_has_them(tmp_path):
+    """Those made of positions and velocities lack the first moment, which was called an empty y."""
+    made = written(tmp_path / "made.npz", **arrays_of(simulated("springs")) | {"accelerations": None})
+    fitted = DynamicsModel(**SMALL, target_quantity="accelerations").fit(made)
+    for moment in (0, 5):
+        with pytest.raises(SettingError, match=rf"^moment {moment}: .* has 6 moments, and accelerations at 1 to 4.$"):
+            fitted.score(made, moment=moment)
+    targets = made.accelerations[:, 1]
+    assert fitted.score(made, moment=1) == pytest.approx(fitted.score(made, targets, moment=1))
+    two = written(tmp_path / "two.npz", **{name: getattr(made, name)[:, :2] for name in ("positions", "velocities")})
+    with pytest.raises(DataError, match=r"two.npz: the array 'accelerations' is missing, and they can be computed"):
+        fitted.score(two, moment=0)
 
 
 @pytest.mark.parametrize("model", ["equivariant", "graph_network"])

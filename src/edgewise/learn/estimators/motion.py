@@ -7,7 +7,7 @@ from edgewise.learn.estimators.labels import r2
 from edgewise.learn.estimators.numbers import as_numbers
 from edgewise.learn.estimators.parameters import naming_parameters
 from edgewise.learn.estimators.state import Adapter, Estimator, refuse, settings_of, train, warn
-from edgewise.learn.readers.motion.motion import Motion, MotionRows
+from edgewise.learn.readers.motion.motion import Motion, MotionRows, pulled_moments, require_pulled
 from edgewise.learn.tasks.motion import model
 from edgewise.learn.tasks.motion.forces import Rollout, roll_out
 from edgewise.learn.tasks.motion.task import TASK, prepared
@@ -48,11 +48,14 @@ def score(estimator: Estimator, X: Motion, y: object, moment: int) -> float:
     """R² over all coordinates of one moment; the targets are by default what X has.
 
     Raises:
-        SettingError: X lacks the moment, or one that is as much later as the model predicts.
+        SettingError: X lacks the moment, or one that is as much later as the model predicts, or accelerations at it.
+        DataError: X has no accelerations to compare with.
     """
     output, rows = estimator.trained.output, np.arange(len(X.positions))
     if y is None:
         _check_moment(X, moment, output.ahead)
+        if output.quantity == "accelerations":
+            require_pulled(X, pulled_moments(X), moment, "moment")
         y = MotionRows(X, rows, np.full(len(rows), moment), output.ahead, output.quantity).targets
     predicted = predict(estimator, X, moment)
     return r2(as_numbers("y", y).ravel(), predicted.ravel(), ["ok"] * predicted.size)

@@ -124,6 +124,20 @@ def test_differences_of_a_circle_and_where_there_are_none():
     assert np.isnan(differences(positions[:, :2], velocities[:, :2], times[:2])).all()
 
 
+def test_differences_at_times_that_their_precision_rounds():
+    """Steps of 0.01 are rounded to 0.00999832 and 0.01000023 by single precision at 16; they count as even."""
+    times = (np.arange(2000) * 0.01).astype(np.float32)
+    assert not np.allclose(np.diff(times.astype(float)), 0.01, rtol=1e-5, atol=0)
+    exact = np.arange(2000) * 0.01
+    positions, velocities = (values[None, :, None, None] for values in (exact**2, 2 * exact))
+    np.testing.assert_allclose(differences(positions, velocities, times)[:, 1:-1], 2, rtol=1e-5)
+    assert np.isnan(differences(positions, velocities, times.astype(float))).all(), "no rounding of double precision"
+    uneven = times + np.where(np.arange(2000) == 1500, 5e-5, 0).astype(np.float32)
+    coarse = 2.0**20 + np.cumsum([0, 0.25, 0.25, 0.125]).astype(np.float32)  # single precision there has steps of 0.125
+    for moments in (uneven, coarse):
+        assert np.isnan(differences(positions[:, : len(moments)], velocities[:, : len(moments)], moments)).all()
+
+
 def test_pulls_that_depend_on_velocities():
     """A drag a = −v: v = exp(−t)."""
     one = np.ones((1, 1, 1))

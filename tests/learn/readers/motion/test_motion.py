@@ -106,6 +106,17 @@ def test_accelerations_of_the_file_or_made_of_it(tmp_path):
     np.testing.assert_array_equal(parts["val"].targets[0], made.accelerations[parts["val"].trajectory[0], 1])
 
 
+def test_times_in_single_precision_are_evenly_spaced(tmp_path):
+    """Steps of 0.01 were called uneven, because single precision rounds them at 16."""
+    ticks = np.arange(2000)
+    zeros = np.zeros((1, 2000, 2, 2))
+    file = {"masses": None, "charges": None, "couplings": None, "positions": zeros, "velocities": zeros}
+    for times in ((0.01 * ticks).astype(np.float32), 0.01 * ticks, ticks):
+        motion = motion_of(tmp_path, **file, times=times)
+        assert motion.times.dtype == np.float64
+        assert np.isfinite(motion.accelerations[:, 1:-1]).all()
+
+
 @pytest.mark.parametrize("kind", SYSTEMS)
 def test_a_simulated_system_is_what_its_file_says(kind, tmp_path):
     counts = (1, 9, 3) if kind == "solar" else (3, 4, 2)

@@ -24,6 +24,10 @@ Pulls = Callable[[Places, Places], tuple[Places, Extras]]
 """From positions and velocities to the accelerations, and whatever else is known then."""
 
 
+MAX_ROUNDED = 0.01
+"""How much of a step may be rounding where steps count as the same."""
+
+
 @dataclass(frozen=True, eq=False)
 class System:
     """Bodies at the beginning, and the law they follow."""
@@ -227,14 +231,21 @@ def differences(
 
     Each of the two terms is wrong by O(h²), and what is wrong with them cancels.
 
+    Args:
+        positions, velocities: Of the bodies.
+        times: In the precision in which they were written, which rounds steps that are the same.
+
     Returns:
         NaN at the first and the last moment, and everywhere where the moments are not evenly spaced.
     """
     accelerations = np.full(positions.shape, np.nan)
-    steps = np.diff(times)
-    if len(steps) < 2 or not steps[0] > 0 or not np.allclose(steps, steps[0], rtol=1e-5, atol=0):
+    steps = np.diff(times.astype(np.float64))
+    if len(steps) < 2:
         return accelerations
-    h = (times[-1] - times[0]) / len(steps)
+    h = steps.mean()
+    rounded = min(2 * float(np.spacing(np.abs(times).max())), MAX_ROUNDED * h)
+    if not h > 0 or not np.allclose(steps, h, rtol=1e-5, atol=rounded):
+        return accelerations
     x, v = positions.astype(np.float64), velocities.astype(np.float64)
     accelerations[:, 1:-1] = 2 * (x[:, 2:] - 2 * x[:, 1:-1] + x[:, :-2]) / h**2 - (v[:, 2:] - v[:, :-2]) / (2 * h)
 

@@ -254,7 +254,8 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
     masses = arrays.get("masses", np.ones(expected["masses"]))
     charges = arrays.get("charges", masses)
     body_features = [masses] if np.array_equal(charges, masses) else [masses, charges]
-    times = arrays.get("times", np.arange(num_times)).astype(np.float64)
+    times = arrays.get("times", np.arange(num_times))
+    times = times if times.dtype.kind == "f" else times.astype(np.float64)
     velocities, lacks = arrays["velocities"], {"accelerations", "masses", "charges", "couplings"} - set(arrays)
     pulls = differences(positions, velocities, times) if "accelerations" in lacks else arrays["accelerations"]
 
@@ -262,7 +263,7 @@ def _motion(path: str, arrays: dict[str, np.ndarray]) -> Motion:
         source=path,
         positions=positions.astype(np.float32 if positions.dtype in (np.float16, np.float32) else np.float64),
         velocities=velocities.astype(np.float32),
-        times=times,
+        times=times.astype(np.float64),
         charges=np.stack(body_features, -1).astype(np.float32),
         couplings=arrays.get("couplings", np.zeros(expected["couplings"])).astype(np.float32),
         units={name: str(unit) for name, unit in _object(path, arrays, "units").items()},
@@ -370,24 +371,36 @@ def require_masses(motion: Motion) -> None:
         raise DataError(f"{motion.source}: masses holds a number that is not above 0; forces are divided by masses.")
 
 
-def _pulled(motion: Motion, start: int | None) -> np.ndarray:
-    """The moments at which accelerations are known."""
+def pulled_moments(motion: Motion) -> np.ndarray:
+    """The moments at which accelerations are known.
+
+    Raises:
+        DataError: there are none, or a body weighs nothing.
+    """
     require_masses(motion)
-    num_times = motion.positions.shape[1]
     accelerations = motion.accelerations
     moments = np.flatnonzero([] if accelerations is None else np.isfinite(accelerations).all((0, 2, 3)))
     if not len(moments):
         raise DataError(
             f"{motion.source}: the array 'accelerations' is missing, and they can be computed from positions and "
-            "velocities "
-            "only at three or more moments that are evenly spaced."
+            "velocities only at three or more moments that are evenly spaced."
         )
-    if start is None:
-        return moments
-    if start not in moments:
+    return moments
+
+
+def require_pulled(motion: Motion, moments: np.ndarray, moment: int, named: str) -> None:
+    """Raise a SettingError where a moment is not among those at which accelerations are known."""
+    if moment not in moments:
         raise SettingError(
-            f"--start {start}: {motion.source} has {plural(num_times, 'moment')}, and accelerations "
+            f"{named} {moment}: {motion.source} has {plural(motion.positions.shape[1], 'moment')}, and accelerations "
             f"at {moments[0]} to {moments[-1]}."
         )
 
+
+def _pulled(motion: Motion, start: int | None) -> np.ndarray:
+    """The moments at which accelerations are known, or the one of them that is read."""
+    moments = pulled_moments(motion)
+    if start is None:
+        return moments
+    require_pulled(motion, moments, start, "--start")
     return np.array([start])
