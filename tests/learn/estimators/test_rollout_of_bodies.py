@@ -11,9 +11,17 @@ from edgewise.cli.simulate import archive
 from edgewise.learn.networks.time_settings import DynamicsSettings
 from edgewise.learn.readers.motion.dynamics import SYSTEMS, System, integrate, law_of, system_of
 from edgewise.learn.readers.motion.motion import Motion, MotionRows, read_motion, split_moments
-from edgewise.learn.tasks.motion.forces import exponent, read_off, roll_out, rollout_metrics, strongest_pair
+from edgewise.learn.tasks.motion.forces import (
+    exponent,
+    read_off,
+    roll_out,
+    rollout_metrics,
+    strongest_pair,
+    write_rollout,
+)
 from edgewise.learn.tasks.motion.model import BodyEncoder, FittedMotion, MotionOutput, Units
 from edgewise.learn.tasks.motion.settings import SETTINGS
+from edgewise.learn.training.folder import RunFolder
 
 STEP = 2.0**-7
 """A step that adds up without rounding."""
@@ -132,6 +140,24 @@ def test_the_law_without_couplings(tmp_path):
         model = knowing(motion)
         model.model.law, model.model.shape = law_of(motion.law, np.ones((60, 2)), np.ones((60, 2, 2))), (60, 2, 3)
         assert (read_off(model, training).law is None) == (kind == "springs")
+
+
+@pytest.mark.parametrize("left_out", [(), ("couplings",), ("couplings", "charges", "masses")])
+def test_a_rollout_is_written_with_all_that_its_file_says_of_the_bodies(left_out, tmp_path):
+    """Charges, couplings and the law were left out: whoever read the file predicted bodies without them."""
+    file_of("charges", tmp_path, num_steps=80, keep_every=8)
+    with np.load(tmp_path / "motion.npz") as file:
+        np.savez(tmp_path / "part.npz", **{name: file[name] for name in file.files if name not in left_out})
+    motion = read_motion(str(tmp_path / "part.npz"))
+    test = MotionRows(motion, np.array([1, 3]), np.array([2, 2]), 0, "accelerations")
+    (tmp_path / "run").mkdir()
+    write_rollout(knowing(motion, np.array([1, 3])), test, RunFolder(tmp_path / "run"))
+    found = read_motion(str(tmp_path / "run" / "rollout.npz"))
+    np.testing.assert_array_equal(found.charges, motion.charges[[1, 3]])
+    np.testing.assert_array_equal(found.couplings, motion.couplings[[1, 3]])
+    np.testing.assert_array_equal(found.strengths, motion.strengths[[1, 3]])
+    assert (found.law, found.names, found.units) == (motion.law, motion.names, motion.units)
+    assert set(found.lacks) == {*left_out, "accelerations"}
 
 
 class Explosion(torch.nn.Module):

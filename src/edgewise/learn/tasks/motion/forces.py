@@ -194,9 +194,13 @@ def write_rollout(fitted: FittedMotion, test: MotionRows, folder: RunFolder) -> 
         "positions_real": motion.positions[trajectories, moment:last],
         "velocities_real": motion.velocities[trajectories, moment:last],
         "masses": motion.masses[trajectories],
+        "charges": motion.charges[trajectories][..., -1],
+        "couplings": motion.couplings[trajectories],
         "names": np.array(motion.names),
         "units": np.array(json.dumps(dict(motion.units))),
+        "law": np.array(json.dumps(dict(motion.law))),
     }
+    content = {name: array for name, array in content.items() if name not in motion.lacks}
     buffer = io.BytesIO()
     np.savez_compressed(buffer, **content)
     folder.write("rollout.npz", buffer.getvalue())
