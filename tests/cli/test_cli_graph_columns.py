@@ -196,3 +196,33 @@ def test_a_table_without_the_names_of_the_training_is_said(tables, edgewise, tmp
     assert "lacks the column 'code', which named the nodes in the training; their names here are those of row" in err
     code, _, err = edgewise("predict", tmp_path / "run", named, *edges, "-o", tmp_path / "again.csv")
     assert (code, "lacks the column" in err) == (0, False), err
+
+
+@pytest.mark.parametrize("task", ["nodes", "edges", "links"])
+def test_row_numbers_that_named_the_nodes_in_the_training_name_them_again(edgewise, tmp_path, task):
+    """A column `id` of the new table became the names, and the edges joined other nodes, without a word."""
+    random, count = np.random.default_rng(0), 24
+    nodes = {"x": random.normal(size=count).tolist(), "y": random.normal(size=count).tolist()}
+    ends = random.integers(0, count, (2, 80)).tolist()
+    edges = write_csv(tmp_path / "edges.csv", {"from": ends[0], "to": ends[1], "z": random.normal(size=80).tolist()})
+    bare = write_csv(tmp_path / "bare.csv", nodes)
+    other = write_csv(tmp_path / "other.csv", {"id": random.permutation(count).tolist(), **nodes})
+    train = [edges, "--nodes", bare, "--target-columns", "z"] if task == "edges" else [bare, "--edges", edges]
+    train += ["--target-columns", "y"] if task == "nodes" else []
+    assert edgewise("train", task, *train, "--feature-columns", "x", *QUICK, "-o", tmp_path / "run")[0] == 0
+
+    def predicted(table, *more):
+        data = {"nodes": [table, "--edges", edges], "edges": [edges, "--nodes", table],
+                "links": [edges, "--nodes", table, "--edges", edges]}[task]  # fmt: skip
+        code, _, err = edgewise("predict", tmp_path / "run", *data, *more, "-o", tmp_path / "out.csv", "--overwrite")
+        assert code == 0, err
+        column = {"nodes": "y_pred", "edges": "z_pred", "links": "link_prob"}[task]
+        return [
+            row[column] for row in read_csv(tmp_path / "out.csv")
+        ], "named by row numbers, not by column 'id'" in err
+
+    expected, is_said = predicted(bare)
+    assert not is_said
+    assert predicted(other) == (expected, True)
+    by_name, is_said = predicted(other, "--node-column", "id")
+    assert (by_name != expected, is_said) == (True, False)

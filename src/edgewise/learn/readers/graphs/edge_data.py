@@ -10,9 +10,9 @@ from edgewise.errors import DataError, SettingError
 from edgewise.learn.readers.graphs.edges import EdgeList, read_edges, share_of_nodes
 from edgewise.learn.readers.graphs.ends import ends_by_name, ends_of
 from edgewise.learn.readers.graphs.file import check_edges
-from edgewise.learn.readers.graphs.names import NodeNames
+from edgewise.learn.readers.graphs.names import NUMBERS, NodeNames
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures, features_of_nodes
-from edgewise.learn.readers.graphs.nodes import NUMBERS, with_feature_columns, with_node_names
+from edgewise.learn.readers.graphs.nodes import with_feature_columns, with_node_names
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Problems, stripped

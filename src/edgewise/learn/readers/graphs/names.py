@@ -1,4 +1,4 @@
-"""The nodes of a graph by their names: the row of each name, and what a wrong one may mean."""
+"""The nodes of a graph by their names: the column of these, the row of each name, and what a wrong one may mean."""
 
 import string
 from dataclasses import dataclass
@@ -9,8 +9,14 @@ import numpy as np
 import pyarrow.compute
 from jaxtyping import Int64
 
+from edgewise.learn.progress import remark
 from edgewise.learn.tables.cell import Texts, pa, stripped, whole_numbers
+from edgewise.learn.tables.read import Cells
 
+NAMES = ("id", "node", "node_id")
+"""Default names of the column of names."""
+NUMBERS = "node"
+"""The column that numbers the rows from 0 where there is none."""
 _COMPARED = 10_000
 """More names than that are not compared letter by letter with one that is wrong."""
 _SPREAD = 8
@@ -135,3 +141,23 @@ def _meaning(name: str) -> str:
         digits, _, decimals = text.partition(".")
         return ".".join(part for part in (digits.lstrip("0") or "0", decimals.rstrip("0")) if part)
     return text
+
+
+def column_of_names(cells: Cells, of_training: str | None) -> str | None:
+    """The column of names, by that of the training; None where the rows are numbered."""
+    columns = [name for name in NAMES if name in cells.frame.columns]
+    if of_training is None or of_training in cells.frame.columns:
+        return next(iter(columns), None) if of_training is None else of_training
+    if of_training == NUMBERS:
+        if columns:
+            remark(
+                f"{cells.source} lacks the column {NUMBERS!r}: as in the training, the nodes are named by row numbers, "
+                f"not by column {columns[0]!r}. If it has the names of the training: --node-column {columns[0]}."
+            )
+        return None
+    names_of = f"column {columns[0]!r}" if columns else "row numbers"
+    remark(
+        f"{cells.source} lacks the column {of_training!r}, which named the nodes in the training; their names here are "
+        f"those of {names_of}. If they are in another one: --node-column."
+    )
+    return next(iter(columns), None)

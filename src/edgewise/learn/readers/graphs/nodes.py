@@ -9,10 +9,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from edgewise.errors import DataError, SettingError, listed
-from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.edges import NONE, EdgeList, no_edges, read_edges
 from edgewise.learn.readers.graphs.file import check_edges, is_graph_file, read_graph_file
-from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
+from edgewise.learn.readers.graphs.names import NUMBERS, NodeNames, RowLabels, column_of_names
 from edgewise.learn.readers.graphs.node_features import (
     Categories,
     NodeFeatures,
@@ -30,11 +29,6 @@ from edgewise.learn.tables.decode import check_file
 from edgewise.learn.tables.impute import missing_by_row
 from edgewise.learn.tables.read import TABLE_FILE, Cells, Values, check_columns_exist, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
-
-NAMES = ("id", "node", "node_id")
-"""Default names of the column of names."""
-NUMBERS = "node"
-"""The column that numbers the rows from 0 where there is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +196,7 @@ def nodes_from_arrays(
         {NUMBERS: numbers, "target": targets, "weight": weights, "split": splits}, reserved=feature_columns
     )
     columns = Columns(
-        node_column=columns_of[NUMBERS][0],
+        node_column=AUTO,
         descriptors_columns=tuple(feature_columns),
         target_columns=columns_of.get("target", ()),
         splits_column=columns_of["split"][0] if "split" in columns_of else None,
@@ -391,7 +385,8 @@ def with_node_names(
         cells, columns: of the nodes.
         graph_of_row: the graph of each node, where names are unique only within a graph.
         remedy: what messages advise.
-        column_of_training: what `auto` looks for first; a line says where it is not there.
+        column_of_training: what `auto` looks for first; a line says where it is not there. Row numbers that were names
+            in the training are the names, whatever other columns there are.
 
     Raises:
         DataError: the name of a node is empty, or that of another one.
@@ -399,14 +394,7 @@ def with_node_names(
     column = columns.node_column
     graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
     if column == AUTO:
-        of_training = () if column_of_training in (None, AUTO) else (column_of_training,)
-        column = next((name for name in (*of_training, *NAMES) if name in cells.frame.columns), None)
-        if of_training and column_of_training not in (NUMBERS, column):
-            names_of = "row numbers" if column is None else f"column {column!r}"
-            remark(
-                f"{cells.source} lacks the column {column_of_training!r}, which named the nodes in the training; their "
-                f"names here are those of {names_of}. If they are in another one: --node-column."
-            )
+        column = column_of_names(cells, None if column_of_training == AUTO else column_of_training)
     # A run that is continued, and a model that predicts, ask for the numbers by name.
     if column is None or (column == NUMBERS and column not in cells.frame):
         column = NUMBERS

@@ -11,8 +11,9 @@ from jaxtyping import Float32, Int64
 
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.readers.graphs.lost import NOWHERE
+from edgewise.learn.readers.graphs.names import NUMBERS
 from edgewise.learn.readers.graphs.node_features import Categories
-from edgewise.learn.readers.graphs.nodes import NUMBERS, contents_of_nodes
+from edgewise.learn.readers.graphs.nodes import contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
 from edgewise.learn.readers.store.edge_columns import numbers_of_edges, vocabulary_of, words_of_edges
 from edgewise.learn.readers.store.layout import COMPLETE, UNREADABLE, GraphStore

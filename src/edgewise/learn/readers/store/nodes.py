@@ -14,7 +14,7 @@ import torch
 from edgewise.errors import DataError
 from edgewise.learn.files import FileWriter
 from edgewise.learn.progress import stage
-from edgewise.learn.readers.graphs.nodes import NAMES, NUMBERS
+from edgewise.learn.readers.graphs.names import NAMES, NUMBERS
 from edgewise.learn.readers.store.layout import (
     COMPLETE,
     INCOMPLETE,
