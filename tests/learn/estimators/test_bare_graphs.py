@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from edgewise import EdgeRegressor, GraphRegressor, NodeClassifier, NodeRegressor
+from edgewise import EdgeRegressor, GraphRegressor, LinkPredictor, NodeClassifier, NodeRegressor
 from edgewise.errors import DataError
 from edgewise.graph import Graph
 
@@ -53,3 +53,29 @@ def test_all_types_of_nodes_may_lack_features():
             None, np.arange(12) % 2, edges=index, node_types=["a", "b"] * 6
         )
     assert classifier.predict(None, edges=index, node_types=["a", "b"] * 6).shape == (12,)
+
+
+def test_a_graph_without_edges_lacks_none_of_their_features():
+    """As on the command line, an empty table of edges is one of any width; arrays without edges had no width."""
+    random, none = np.random.default_rng(0), np.zeros((2, 0), dtype=np.int64)
+    features, of_edges = random.normal(size=(12, 2)), random.normal(size=(11, 3))
+    small = {**FEW, "model": "gat"}
+    nodes = NodeRegressor(**small).fit(features, np.arange(12.0), INDEX, edge_features=of_edges)
+    found = nodes.predict(features, none)
+    np.testing.assert_array_equal(found, nodes.predict(features, none, edge_features=np.zeros((0, 3))))
+    with pytest.raises(DataError, match="its edges have 0 features, but the model was trained on 3"):
+        nodes.predict(features, INDEX)
+
+    links = LinkPredictor(**small).fit(features, INDEX, edge_features=of_edges)
+    wide = links.predict_proba([[0, 1]], features, none, edge_features=np.zeros((0, 3)))
+    np.testing.assert_array_equal(links.predict_proba([[0, 1]], features, none), wide)
+
+    graphs = [(features[: size + 1], INDEX[:, :size], of_edges[:size]) for size in range(3, 9)]
+    alone, wide = (features[:2], none), (features[:2], none, np.zeros((0, 3)))
+    held, target = [alone, *graphs], np.arange(7.0)
+    model = GraphRegressor(**small, random_state=0).fit(held, target)
+    expected = GraphRegressor(**small, random_state=0).fit([wide, *graphs], target).predict([wide, *graphs])
+    np.testing.assert_array_equal(model.predict(held), expected)
+    np.testing.assert_allclose(model.predict([alone]), expected[:1], rtol=1e-5)
+    with pytest.raises(DataError, match="graph 1 has 0 features of an edge, but graph 0 has 3"):
+        model.fit([graphs[0], graphs[1][:2]], [1.0, 2.0])

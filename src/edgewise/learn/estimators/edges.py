@@ -50,8 +50,8 @@ def prediction_data(trained: FittedTable[EdgeEncoder], inputs: Inputs) -> EdgeDa
 
 
 def _features_and_edges(inputs: Inputs, missing: str, num_edge_features: int = 0) -> tuple[NodeFeatures, EdgeList]:
-    """The features of the nodes (width 0 without features), and the edges, as `GraphNodes.with_weights` has them."""
-    rows = inputs.graph_rows.with_weights(num_edge_features)
+    """The features of the nodes (width 0 without features), and the edges; see `GraphNodes.with_edge_features`."""
+    rows = inputs.graph_rows.with_edge_features(num_edge_features)
     plain(inputs.owner, rows)
     if rows.features is None:
         return NodeFeatures.of(np.zeros((rows.graph.num_nodes, 0))), rows.edges

@@ -76,7 +76,7 @@ class GraphNodes:
     column_names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """The names of features, where DataFrames hold those of nodes (`X`) or of edges (`edge_features`)."""
     has_unit_weights: bool = False
-    """Whether edges came as a matrix whose entries are all 1: not features; see `with_weights`."""
+    """Whether edges came as a matrix whose entries are all 1: not features; see `with_edge_features`."""
     row_noun: ClassVar[Literal["nodes", "edges"]] = "nodes"
     """What rows are."""
 
@@ -119,13 +119,15 @@ class GraphNodes:
             object.__setattr__(nodes, name, value)
         return nodes
 
-    def with_weights(self, num_edge_features: int) -> Self:
-        """The same with the ones of a matrix as weights, for a model that was trained on one feature an edge: on a
-        matrix with other numbers."""
-        if not self.has_unit_weights or num_edge_features != 1:
+    def with_edge_features(self, num_edge_features: int) -> Self:
+        """The same for a model that was trained on so many features of an edge: without edges, none lacks them; and
+        where it was trained on one, as on a matrix with other numbers, the ones of a matrix are weights."""
+        are_weights = self.has_unit_weights and num_edge_features == 1
+        lacks_none = not self.graph.num_edges and not self.edges.features.shape[1]
+        if not num_edge_features or not (are_weights or lacks_none):
             return self
-        weights = torch.ones(self.graph.num_edges, 1, device="cpu")
-        return self.of(**vars(self) | {"graph": replace(self.graph, edge_features=weights)})
+        features = torch.ones(self.graph.num_edges, num_edge_features, device="cpu")
+        return self.of(**vars(self) | {"graph": replace(self.graph, edge_features=features)})
 
     def in_order(self, trained_names: Mapping[str, Sequence[str]]) -> Self:
         """The same with the features that a model was trained on, in the order of the training.

@@ -157,7 +157,7 @@ def graphs_of(
         names: Of the features of nodes and of edges in the order of the training, where DataFrames hold them, by
             `PARTS`; by default those of the first graph.
         missing: As in `GraphNodes.arrays`.
-        num_edge_features: As in `GraphNodes.with_weights`; by default the largest number of a graph.
+        num_edge_features: As in `GraphNodes.with_edge_features`; by default the largest number of a graph.
 
     Raises:
         DataError: There is none, or one is held in no known way; the message counts it from 0.
@@ -208,7 +208,7 @@ def _row_of(number: int, nodes: GraphNodes | GraphRow, missing: str, num_edge_fe
     if isinstance(nodes, GraphRow):
         return nodes
     with _naming_graph(number):
-        arrays, whole = nodes.with_weights(num_edge_features).arrays(missing), nodes.graph.graph_features
+        arrays, whole = nodes.with_edge_features(num_edge_features).arrays(missing), nodes.graph.graph_features
         features = None if whole is None else np.asarray(unwrapped(whole))
         return GraphRow(arrays["features"].to_dense(), arrays["edges"], features)
 

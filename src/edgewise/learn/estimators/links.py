@@ -206,12 +206,14 @@ def graph_of(
         is_directed: Whether edges are one way.
         trained_names: The names of features in the order of the training, as `GraphNodes.in_order` takes them.
         missing: As in `GraphNodes.arrays`.
-        num_edge_features: As in `GraphNodes.with_weights`.
+        num_edge_features: As in `GraphNodes.with_edge_features`.
 
     Raises:
         DataError: Shapes do not fit, an edge names no node, or a feature of the training is missing.
     """
-    nodes = plain_nodes("LinkPredictor", X, **extra_inputs).in_order(trained_names).with_weights(num_edge_features)
+    nodes = (
+        plain_nodes("LinkPredictor", X, **extra_inputs).in_order(trained_names).with_edge_features(num_edge_features)
+    )
     warn_of_graph_features(nodes.graph)
     count, listed = nodes.graph.num_nodes, nodes.edges
     features = NodeFeatures.of(np.zeros((count, 0))) if nodes.features is None else nodes.arrays(missing)["features"]

@@ -40,7 +40,7 @@ def training_data(job: NodeRunSettings, inputs: Inputs, columns: TrainingColumns
 def prediction_data(trained: FittedTable[NodeEncoder], inputs: Inputs) -> NodeData:
     """All nodes of the graph, to predict."""
     missing = trained.columns.missing
-    rows = inputs.graph_rows.with_weights(trained.encoder.num_edge_columns)
+    rows = inputs.graph_rows.with_edge_features(trained.encoder.num_edge_columns)
     arrays, num_columns = rows.arrays(missing), num_features(trained)
     if (count := arrays["features"].shape[1]) != num_columns:
         raise DataError(f"X has {count} features, but {inputs.owner} is expecting {num_columns} features as input.")
