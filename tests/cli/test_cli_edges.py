@@ -78,6 +78,7 @@ def test_the_graph_alone_has_names_and_degrees(edgewise, tmp_path):
     data = write_csv(tmp_path / "edges.csv", edges)
     code, out, err = edgewise("train", "edges", data, "--target-columns", "y", "--epochs", 2, "-o", tmp_path / "run")
     assert (code, "4 nodes with 2 features" in out) == (0, True), err
+    assert "--node-column" not in out, "a table of nodes has it, and there is none"
 
 
 def test_bad_input_is_named(learn, graph, edgewise, tmp_path):

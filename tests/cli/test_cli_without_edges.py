@@ -86,9 +86,12 @@ def test_new_nodes_without_links_are_predicted(edgewise, tmp_path):
     code, _, err = edgewise("train", "links", nodes, "--edges", edges, *words, "-o", tmp_path / "run")
     assert code == 0, err
     pairs = write_csv(tmp_path / "pairs.csv", {"a": ["n0"], "b": ["n5"]})
-    code, _, err = edgewise("predict", tmp_path / "run", pairs, "--nodes", nodes, "--edges", header, "-o", "-")
+    code, out, err = edgewise("predict", tmp_path / "run", pairs, "--nodes", nodes, "--edges", header, "-o", "-")
     assert code == 0, err
     assert "1 of 1 pair predicted, 0 of them links" in err
+    for which in (["--edges", "none"], ["--edges", header], ["--nodes", nodes, "--edges", "none"]):
+        code, again, err = edgewise("predict", tmp_path / "run", pairs, *which, "-o", "-")
+        assert (code, again) == (0, out), err
 
 
 @pytest.mark.parametrize("width", [0, 1])

@@ -22,7 +22,7 @@ from edgewise.learn.process import Background
 from edgewise.learn.progress import stage
 from edgewise.learn.settings import spelled
 from edgewise.learn.tables.cell import Rejection
-from edgewise.learn.tables.columns import AnyColumns, Columns
+from edgewise.learn.tables.columns import AUTO, AnyColumns, Columns
 from edgewise.learn.tables.options import WRITTEN_TABLES
 from edgewise.learn.tables.rows import Data
 from edgewise.learn.tasks.config import RunSettings, TaskSettings, input_files, owners_of
@@ -370,7 +370,7 @@ class Task(Generic[Job, Dataset, Split, Model]):
         for name in self.settings.predict_flags:
             if name in owners and owners[name][1].metadata.get("is_file") and config.get(name):
                 words += [spelled(name), config[name]]
-        if (column := config.get("node-column")) and column not in NODE_COLUMNS:
+        if (column := config.get("node-column")) and column not in (AUTO, *NODE_COLUMNS):
             words += ["--node-column", column]
         return command(*words, "-o", free_name(output))
 

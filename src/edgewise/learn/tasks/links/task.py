@@ -12,7 +12,7 @@ from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.files import JsonObject
 from edgewise.learn.outputs import scatter_rows
 from edgewise.learn.progress import counted
-from edgewise.learn.readers.graphs.edges import AS_FEATURES, read_edges
+from edgewise.learn.readers.graphs.edges import AS_FEATURES, NONE, no_edges, read_edges
 from edgewise.learn.readers.graphs.link_graph import LinkGraph
 from edgewise.learn.readers.graphs.links import (
     Links,
@@ -345,7 +345,7 @@ def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
         return graph
 
     edges = read_edges(
-        request["edges"],
+        no_edges(source) if request["edges"] == NONE else request["edges"],
         NodeNames(graph.names),
         graph.source,
         edge_columns=source.edge_columns,
@@ -354,6 +354,7 @@ def graph_of(fitted: FittedLinks, request: PredictRequest) -> LinkGraph:
         categories=encoder.edge_categories,
         imputes=bool(encoder.edge_imputer.median),
         strict=request.strict,
+        may_be_empty=True,
         ends_are_of_training=True,
     )
     list_left_out(edges.rejected, request=request)
