@@ -226,3 +226,5 @@ def test_row_numbers_that_named_the_nodes_in_the_training_name_them_again(edgewi
     assert predicted(other) == (expected, True)
     by_name, is_said = predicted(other, "--node-column", "id")
     assert (by_name != expected, is_said) == (True, False)
+    words = write_csv(tmp_path / "words.csv", {"id": [f"n{row}" for row in range(count)], **nodes})
+    assert predicted(words, "--node-column", "node") == (expected, False)

@@ -149,12 +149,18 @@ def column_of_names(cells: Cells, of_training: str | None) -> str | None:
     if of_training is None or of_training in cells.frame.columns:
         return next(iter(columns), None) if of_training is None else of_training
     if of_training == NUMBERS:
-        if columns:
-            remark(
-                f"{cells.source} lacks the column {NUMBERS!r}: as in the training, the nodes are named by row numbers, "
-                f"not by column {columns[0]!r}. If it has the names of the training: --node-column {columns[0]}."
-            )
-        return None
+        if not columns:
+            return None
+        # Edges that name nodes by words cannot mean rows; numbers may be either, and mean what they did.
+        are_rows = whole_numbers(stripped(cells.frame[columns[0]]), "") is not None
+        named, other = (NUMBERS, columns[0]) if are_rows else (columns[0], NUMBERS)
+        called = {NUMBERS: "row numbers", columns[0]: f"column {columns[0]!r}"}
+        remark(
+            f"{cells.source} lacks the column {NUMBERS!r}, which may have named the nodes in the training, if not row "
+            f"numbers did: they are named by {called[named]}, not by {called[other]}. If these are meant: "
+            f"--node-column {other}."
+        )
+        return None if are_rows else columns[0]
     names_of = f"column {columns[0]!r}" if columns else "row numbers"
     remark(
         f"{cells.source} lacks the column {of_training!r}, which named the nodes in the training; their names here are "
