@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cases import HEADS, MEMBERS, all_neighborhoods
-from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError, Window, aggregate
-from edgewise.neighborhood import Intersection, RangeIntersection, Ranges, Union, checks
+from edgewise import Causal, Edges, Full, Lengths, Mask, Segments, ShapeError, Window, aggregate, attend
+from edgewise.neighborhood import Intersection, RangeIntersection, Ranges, Relations, Types, Union, checks
 from edgewise.neighborhood.checks import broadcast_shape
 
 BY_NAME = pytest.mark.parametrize("case", all_neighborhoods, ids=lambda case: case.name)
@@ -354,3 +354,34 @@ def test_offsets_on_a_device_are_checked_once_and_without_waiting(monkeypatch):
     assert fits == [True, False]
     monkeypatch.undo()
     checks.check_offsets("Readout", torch.tensor([0, 5], device="meta"), 7)
+
+
+@pytest.mark.parametrize("is_moved", [False, True], ids=["made", "moved"])
+def test_what_is_made_or_moved_in_inference_mode_serves_a_training(is_moved):
+    """Torch could not save the indices for the gradient."""
+
+    def made():
+        order, offsets = torch.tensor([1, 2, 0]), torch.tensor([0, 2, 3])
+        edges = Edges(torch.arange(3), order, 3, 3)
+        ranges = Lengths(torch.tensor([2]), torch.tensor([2])), Segments(offsets, offsets.clone())
+        return edges, *ranges, Relations(edges, order % 2, 2), Types.of(["a", "b", "a"])
+
+    outside = made()
+    with torch.inference_mode():
+        structures = [x.to("meta") for x in outside] if is_moved else made()
+        _ = structures[4].ranks
+
+    def tensors(part):
+        if isinstance(part, torch.Tensor):
+            return [part]
+        inner = part if isinstance(part, tuple | list) else getattr(part, "__dict__", {}).values()
+        return [x for item in inner for x in tensors(item)]
+
+    assert all(tensors(x) and not any(y.is_inference() for y in tensors(x)) for x in structures)
+    if is_moved:
+        return
+    x = torch.randn(3, 4, requires_grad=True)
+    edges, *_, types = structures
+    for backend in ("gather", "reference"):
+        attend(x, x, x, edges, score=lambda q, k: -(q - k).abs().sum(-1), backend=backend).sum().backward()
+    types.join(types.split(x)).sum().backward()

@@ -45,7 +45,15 @@ def integers(owner: str, name: str, value: Any) -> Tensor:
 
 
 def copied(owner: str, name: str, value: Any) -> Tensor:
-    """Like `integers`, but copied: later changes to `value` have no effect."""
+    """Like `integers`, but copied: later changes to `value` have no effect. The copy serves a training, too, where it
+    is made in inference mode."""
+    if torch.compiler.is_compiling():
+        return _copied(owner, name, value)
+    with outside_inference():
+        return _copied(owner, name, value)
+
+
+def _copied(owner: str, name: str, value: Any) -> Tensor:
     if type(value) is Tensor and value.dtype == torch.int64 and value.layout == torch.strided:
         return value.clone(memory_format=torch.contiguous_format)
     value = plain(value) if isinstance(value, Tensor) else value
@@ -75,7 +83,11 @@ def sent(x: Tensor, device: torch.device | str) -> Tensor:
 
     A copy to the CPU must wait, or data could be read before it has arrived.
     """
-    return x.to(device, non_blocking=x.device.type == "cpu" and torch.device(device).type == "cuda")
+    is_asynchronous = x.device.type == "cpu" and torch.device(device).type == "cuda"
+    if x.is_floating_point() or torch.compiler.is_compiling():
+        return x.to(device, non_blocking=is_asynchronous)
+    with outside_inference():  # an index structure that an evaluation moves may be used in a training
+        return x.to(device, non_blocking=is_asynchronous)
 
 
 def moved(value: Any, device: torch.device | str) -> Any:

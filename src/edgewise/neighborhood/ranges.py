@@ -10,7 +10,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, whole
-from edgewise.neighborhood.index import copied, unchecked
+from edgewise.neighborhood.index import copied, sent, unchecked
 from edgewise.neighborhood.pairs import Frame, Ranges
 
 Align = Literal["end", "start"]
@@ -138,7 +138,7 @@ class Lengths(Ranges):
         return self._each(lambda lengths: lengths[..., None])
 
     def to(self, device: torch.device | str) -> "Lengths":
-        return self._each(lambda lengths: lengths.to(device))
+        return self._each(lambda lengths: sent(lengths, device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Lengths":
         queries = self.query_lengths
@@ -226,7 +226,7 @@ class Segments(Ranges):
         return self._each(lambda offsets: offsets.unsqueeze(-2)) if self.batch_shape else self
 
     def to(self, device: torch.device | str) -> "Segments":
-        return self._each(lambda offsets: offsets.to(device))
+        return self._each(lambda offsets: sent(offsets, device))
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> "Segments":
         keys = None if self.key_offsets is None else change(self.key_offsets)

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, ShapeError
-from edgewise.neighborhood.index import copied, unchecked
+from edgewise.neighborhood.index import cached_value, copied, moved, outside_inference, unchecked
 from edgewise.neighborhood.pairs import Edges
 
 TypesOrRelations = TypeVar("TypesOrRelations", bound="Types | Relations")
@@ -46,11 +46,13 @@ class Types:
             object.__setattr__(self, "names", tuple(self.names))
             if len(self.names) != self.num_types or len(set(self.names)) != self.num_types:
                 raise ShapeError(f"Types: names must be {self.num_types} unique names, not {self.names}.")
-        order = None if bool((of_row.diff() >= 0).all()) else of_row.argsort(stable=True)
+        with outside_inference():
+            order = None if bool((of_row.diff() >= 0).all()) else of_row.argsort(stable=True)
+            places = None if order is None else order.argsort()
         object.__setattr__(self, "of_row", of_row)
         object.__setattr__(self, "sizes", tuple(torch.bincount(of_row, minlength=self.num_types).tolist()))
         object.__setattr__(self, "order", order)
-        object.__setattr__(self, "places", None if order is None else order.argsort())
+        object.__setattr__(self, "places", places)
 
     @classmethod
     def of(cls, rows: Sequence[Hashable], names: Sequence[Hashable] | None = None) -> "Types":
@@ -83,12 +85,13 @@ class Types:
     @property
     def ranks(self) -> Int64[Tensor, " row"]:
         """The index of each row among those of its type; created at first use, then cached."""
-        if self._ranks is None:
+
+        def ranks() -> Tensor:
             starts = torch.tensor((0, *self.sizes), device=self.of_row.device).cumsum(0)
             positions = torch.arange(len(self), device=self.of_row.device) if self.places is None else self.places
-            object.__setattr__(self, "_ranks", positions - starts[self.of_row])
-        assert self._ranks is not None
-        return self._ranks
+            return positions - starts[self.of_row]
+
+        return cached_value(self, "_ranks", ranks)
 
     def to(self, device: torch.device | str) -> "Types":
         """The same types with their tensors on `device`."""
@@ -127,15 +130,16 @@ class Relations:
             )
 
         _check(f"Relations: relation must lie in 0 … {self.num_relations - 1}", relation, self.num_relations)
-        pairs, inverse = (relation * edges.num_senders + edges.senders).unique(return_inverse=True)
         size = max(edges.num_senders, 1)
-        derived_fields = {
-            "relation": relation,
-            "senders": pairs % size,
-            "types": Types(pairs // size, self.num_relations),
-            "pair_edges": Edges(inverse, edges.receivers, len(pairs), edges.num_receivers),
-            "counts": _counted(relation * edges.num_receivers + edges.receivers),
-        }
+        with outside_inference():
+            pairs, inverse = (relation * edges.num_senders + edges.senders).unique(return_inverse=True)
+            derived_fields = {
+                "relation": relation,
+                "senders": pairs % size,
+                "types": Types(pairs // size, self.num_relations),
+                "pair_edges": Edges(inverse, edges.receivers, len(pairs), edges.num_receivers),
+                "counts": _counted(relation * edges.num_receivers + edges.receivers),
+            }
         for name, value in derived_fields.items():
             object.__setattr__(self, name, value)
 
@@ -166,5 +170,4 @@ def _check(rule: str, index: Tensor, size: int) -> None:
 
 
 def _moved(record: TypesOrRelations, device: torch.device | str, *names: str) -> TypesOrRelations:
-    values = {name: getattr(record, name) for name in names}
-    return unchecked(record, **{name: None if value is None else value.to(device) for name, value in values.items()})
+    return unchecked(record, **{name: moved(getattr(record, name), device) for name in names})
