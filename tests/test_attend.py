@@ -1,6 +1,7 @@
 """The oracle judges the reference; the reference judges every backend: values and gradients."""
 
 import itertools
+from contextlib import suppress
 from functools import cache
 
 import pytest
@@ -24,16 +25,20 @@ from edgewise import (
     Additive,
     Bilinear,
     Causal,
+    Constant,
     Distance,
     Edges,
     Full,
+    GATv2,
     Lengths,
     Mask,
+    Mean,
     ScaledDot,
     Sigmoid,
     Softmax,
     UnsupportedError,
     Window,
+    aggregate,
     attend,
 )
 from edgewise.backends import BY_NAME, gather
@@ -364,6 +369,71 @@ def test_many_blocks_say_what_one_block_says(triple, monkeypatch):
     torch.testing.assert_close(blocked, out, rtol=1e-10, atol=1e-10)
     for name, gradient in gradients.items():
         torch.testing.assert_close(blocked_gradients[name], gradient, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("size", [16, gather.SLICE], ids=["blocks", "one_block"])
+@pytest.mark.parametrize("how", ["table", "edges", "largest", "largest_over_edges", "parameter", "mask"])
+def test_what_changes_in_place_before_the_gradient_is_refused_as_by_torch(how, size, monkeypatch):
+    """Blocks that are computed again read what the tensors hold by then: the gradients were wrong without a word."""
+    monkeypatch.setattr(gather, "SLICE", size)
+    weight, vector = torch.randn(12, 4, requires_grad=True), torch.randn(4, requires_grad=True)
+    mask = torch.rand(12, 12) < 0.6
+    table = Mask(mask)
+
+    def gradient(in_place):
+        x, by_mask = weight * 1.0, Mask(mask.clone())
+        if how.startswith("largest"):
+            out = aggregate(x, table.to_edges() if how.endswith("edges") else table, "max", backend="gather")
+        else:
+            score = GATv2(vector) if how == "parameter" else lambda q, k: -(q - k).abs().sum(-1)
+            neighborhood = table.to_edges() if how == "edges" else by_mask
+            out = attend(x, x, x, neighborhood, score=score, backend="gather")
+        with torch.no_grad():
+            if in_place:
+                changed = {"parameter": vector, "mask": by_mask.mask}.get(how, x)
+                changed.copy_(~changed if how == "mask" else changed + 1)
+        return torch.autograd.grad(out.square().sum(), weight)[0]
+
+    expected = gradient(in_place=False)
+    # Of one block, torch may have saved all that the gradient needs, apart from the tensors that change.
+    refused = pytest.raises(RuntimeError, match="modified by an inplace operation")
+    with refused if size == 16 else suppress(RuntimeError):
+        torch.testing.assert_close(gradient(in_place=True), expected)
+
+
+def test_what_a_gradient_does_not_read_may_change_in_place(monkeypatch):
+    """x += the mean of its neighbors: the gradient reads the neighborhood alone."""
+    monkeypatch.setattr(gather, "SLICE", 16)
+    weight, table = torch.randn(12, 4, requires_grad=True), Mask(torch.rand(12, 12) < 0.6)
+    for score in (Constant(0.5), lambda q, k: -(q - k).abs().sum(-1)):
+        x, y = weight * 1.0, weight * 1.0
+        x += attend(x, x, x, table, score=score, normalize=Mean(), backend="gather")
+        y = y + attend(y, y, y, table, score=score, normalize=Mean(), backend="gather")
+        ours, expected = (torch.autograd.grad(z.square().sum(), weight)[0] for z in (x, y))
+        torch.testing.assert_close(ours, expected)
+
+
+@pytest.mark.parametrize("neighborhood", ["mask", "edges"])
+def test_transforms_of_torch_func_over_many_blocks(neighborhood, monkeypatch):
+    """They allow no computing again, and failed in torch."""
+    monkeypatch.setattr(gather, "SLICE", 16)
+    table = Mask(torch.rand(6, 6) < 0.6)
+    pairs = table if neighborhood == "mask" else table.to_edges()
+    x = torch.randn(6, 2, dtype=torch.float64)
+
+    def energy(x):
+        return attend(x, 0.5 * x, x.sin(), pairs, backend="gather").square().sum() + aggregate(x, pairs, "max").sum()
+
+    leaf = x.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(energy(leaf), leaf)
+    torch.testing.assert_close(torch.func.grad(energy)(x), expected)
+    torch.testing.assert_close(torch.func.jacrev(energy)(x), expected)
+    torch.testing.assert_close(torch.func.vmap(torch.func.grad(energy))(torch.stack([x, x]))[1], expected)
+    torch.testing.assert_close(torch.func.hessian(energy)(x), torch.autograd.functional.hessian(energy, x))
+
+    stack = torch.stack([x, 2 * x]).requires_grad_()
+    (mapped,) = torch.autograd.grad(torch.func.vmap(energy)(stack).sum(), stack)
+    torch.testing.assert_close(mapped[0], expected)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,11 +21,11 @@ from torch.utils.checkpoint import checkpoint
 from edgewise.backends import kernels
 from edgewise.backends.call import Call
 from edgewise.backends.lower import without_unpaired
-from edgewise.backends.rows import EdgeScoreRows, TableScoreRows
-from edgewise.neighborhood import Edges, Full
+from edgewise.backends.rows import EdgeScoreRows, TableScoreRows, signs_of_infinities, with_infinities
+from edgewise.neighborhood import Edges, Full, Neighborhood
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
-from edgewise.normalize import is_hard, weights_of
-from edgewise.score import Dot, Score, is_dot_product, score_pairs
+from edgewise.normalize import Mean, is_hard, weights_of
+from edgewise.score import Constant, Dot, Score, is_dot_product, score_pairs
 
 NAME = "gather"
 SLICE = 2**22
@@ -68,7 +69,7 @@ def edge_weights(call: Call, edges: Edges) -> Tensor:
 
     row_size = call.batch_size * max(query.shape[-1], key.shape[-1])
     blocks = _edge_blocks(edges, row_size, edges.receivers, edges.senders, call.edge_key)
-    scores = torch.cat(list(_each(score, blocks))) if len(blocks) > 1 else score(*blocks[0])
+    scores = torch.cat(list(_each(score, blocks, _scored(call)))) if len(blocks) > 1 else score(*blocks[0])
     if call.bias is not None:
         scores = scores + call.bias.movedim(-1, 0).to(scores.dtype)
     return weights_of(call.normalize, scores, EdgeScoreRows(edges.receivers, edges.num_receivers))
@@ -123,19 +124,31 @@ def _pair_weights(
             rows = TableScoreRows(mask, is_whole=bool(mask.all()))
             return weights_of(call.normalize, scores, rows), rows
 
-    query, query_broken = _finite_part(query)
-    key, key_broken = _finite_part(key)
-    scores = _pair_scores(call, query, key, bias, mask)
+    # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is what its ends make of it.
+    query_broken, key_broken = _is_broken(query), _is_broken(key)
     broken = query_broken.unsqueeze(-1) | key_broken.unsqueeze(-2)
+    if not (is_traced() or bool(query_broken.any() | key_broken.any())):
+        scores = _pair_scores(call, query, key, bias, mask)
+    elif _is_matrix_product(call):
+        query_finite, key_finite = (torch.where(x.isfinite(), x, 0.0) for x in (query, key))
+        scores = _pair_scores(call, query_finite, key_finite, bias, mask)
+        with torch.no_grad():  # the gradient of the product would be NaN at the ends of all pairs
+            scores_of_broken = _pair_scores(call, query, key, bias, mask)
+        scores = torch.where(broken, scores_of_broken, scores)
+    else:
+        scores = _pair_scores(call, query, key, bias, mask, broken & ~mask)
 
-    # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is as broken as its ends.
-    scores = torch.where(mask, torch.where(broken, torch.nan, scores), 0.0)
     rows = TableScoreRows(mask)
-    return weights_of(call.normalize, scores, rows), rows
+    return weights_of(call.normalize, torch.where(mask, scores, 0.0), rows), rows
 
 
-def _pair_scores(call: Call, query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor) -> Tensor:
-    scores = (table_scores if _is_matrix_product(call) else _pair_by_pair)(call.score, query, key)
+def _pair_scores(
+    call: Call, query: Tensor, key: Tensor, bias: Tensor | None, mask: Tensor, left_out: Tensor | None = None
+) -> Tensor:
+    if _is_matrix_product(call):
+        scores = table_scores(call.score, query, key)
+    else:
+        scores = _pair_by_pair(call.score, query, key, left_out)
     if mask.dim() > 2:  # whether a mask forbids a pair may not decide which axes the weights have
         scores = scores.expand(broadcast_shape(scores.shape, mask.shape))
     return scores if bias is None else scores + bias.to(scores.dtype)
@@ -149,10 +162,14 @@ def table_scores(score: Score, query: Tensor, key: Tensor) -> Tensor:
     return _pair_by_pair(score, query, key)
 
 
-def _pair_by_pair(score: Score, query: Tensor, key: Tensor) -> Tensor:
-    """The same, without a matrix product. The features of a node lie together in memory, so that sums over them are
-    alike in all pairs."""
-    left, right = _nodes_first(query.contiguous()).unsqueeze(1), _nodes_first(key.contiguous()).unsqueeze(0)
+def _pair_by_pair(score: Score, query: Tensor, key: Tensor, left_out: Tensor | None = None) -> Tensor:
+    """The same, without a matrix product; pairs that are `left_out`, `(*batch, query, key)`, have features of zeros.
+
+    The features of a node lie together in memory, so that sums over them are alike in all pairs."""
+    left, right = query.contiguous().unsqueeze(-2), key.contiguous().unsqueeze(-3)
+    if left_out is not None:
+        left, right = (torch.where(left_out.unsqueeze(-1), 0.0, x) for x in (left, right))
+    left, right = left.movedim((-3, -2), (0, 1)), right.movedim((-3, -2), (0, 1))
     return score_pairs(score, left, right).movedim((0, 1), (-2, -1))
 
 
@@ -171,7 +188,8 @@ def _run_edges(call: Call, edges: Edges, drop: Drop) -> Tensor:
         return EdgeScoreRows(edges.receivers, edges.num_receivers).collect(weighted(*blocks[0])).movedim(0, -2)
 
     total, receivers = None, edges.receivers.split(len(blocks[0][1]))
-    for rows, block in zip(receivers, _each(weighted, blocks), strict=True):
+    needed = [call.value] if weights.requires_grad else []
+    for rows, block in zip(receivers, _each(weighted, blocks, needed), strict=True):
         total = block.new_zeros(edges.num_receivers, *block.shape[1:]) if total is None else total
         # Unlike index_add, it does not keep the block for the gradient.
         total = total.scatter_add(0, rows.view(-1, *[1] * (block.dim() - 1)).expand_as(block), block)
@@ -186,22 +204,83 @@ def _run_table(call: Call, drop: Drop) -> Tensor:
 
     def attend_block(start: int, stop: int, first: int, last: int) -> Tensor:
         weights, rows = block_weights(call, start, stop, first, last)
-        broken = ~torch.isfinite(values[..., first:last, :])
-        value = torch.where(broken, 0.0, values[..., first:last, :])
-        out = drop(weights, start, stop, first, last).to(value.dtype) @ value
-        if is_traced() or bool(broken.any()):
-            reached = rows.mask.to(value.dtype) @ broken.to(value.dtype) > 0
-            out = torch.where(reached, torch.nan, out)
-        return out
+        value = values[..., first:last, :]
+        broken = ~torch.isfinite(value)
+        weights = drop(weights, start, stop, first, last).to(value.dtype)
+        if not (is_traced() or bool(broken.any())):
+            return weights @ torch.where(broken, 0.0, value)
+        signs = signs_of_infinities(value)
+        out = weights @ torch.where(broken, signs, value)  # not 0, which an infinite weight makes NaN
+        reached = rows.mask.to(value.dtype) @ broken.to(value.dtype)
+        return with_infinities(out, reached, weights.detach().sign() @ signs)
 
-    return torch.cat(list(_each(attend_block, list(table_blocks(call)))), -2)
+    return torch.cat(list(_each(attend_block, list(table_blocks(call)), _read_by_table(call))), -2)
 
 
-def _each(compute: Callable[..., Tensor], blocks: Sequence[tuple]) -> Iterator[Tensor]:
-    """The result of every block; where there are several, their intermediates are computed again for the gradient."""
+def _each(compute: Callable[..., Tensor], blocks: Sequence[tuple], needed: Sequence[Tensor]) -> Iterator[Tensor]:
+    """The result of every block; where there are several, their intermediates are computed again for the gradient.
+
+    Args:
+        compute: the result of one.
+        blocks: its arguments, block by block.
+        needed: other tensors that the gradient is computed from. As they are not saved, torch does not notice a change.
+
+    Raises:
+        RuntimeError: at the gradient, as torch does, where one of `needed` was changed in place.
+    """
+    # Transforms of torch.func allow no recomputation: they are left before the gradient is computed.
     recomputes = len(blocks) > 1 and torch.is_grad_enabled()
+    if not recomputes or (is_traced() and not torch.compiler.is_compiling()):
+        yield from (compute(*block) for block in blocks)
+        return
+
+    versions: list[tuple[Tensor, int]] = []
+    if not torch.compiler.is_compiling():  # which computes with copies of what changes
+        versions = [(x, x._version) for x in needed if x.numel() > 0 and not x.is_inference()]
+
+    def compute_unchanged(*block: Any) -> Tensor:
+        for x, version in versions:
+            if x._version != version:
+                raise RuntimeError(
+                    "one of the variables needed for gradient computation has been modified by an inplace operation: "
+                    f"[{x.type()} {list(x.shape)}] is at version {x._version}; expected version {version} instead. "
+                    "Arguments of a call must not change before its gradient is computed: write x = x + attend(x, …), "
+                    "not x += attend(x, …)."
+                )
+        return compute(*block)
+
     for block in blocks:
-        yield checkpoint(compute, *block, use_reentrant=False) if recomputes else compute(*block)
+        yield checkpoint(compute_unchanged, *block, use_reentrant=False)
+
+
+def _scored(call: Call) -> list[Tensor]:
+    """What scores are computed from, other than features of edges."""
+    nodes = [] if isinstance(call.score, Constant) else [call.query, call.key]
+    return [*nodes, *_fields(call.score)]
+
+
+def _read_by_table(call: Call) -> list[Tensor]:
+    """What the gradient of a table is computed from."""
+    read = _fields(call.neighborhood)
+    if isinstance(call.normalize, Mean):
+        return read
+    weighed = [*_scored(call), *_fields(call.normalize), *([] if call.bias is None else [call.bias])]
+    # That of the weights is computed from the values, that of the values from the weights alone. A score of one's own
+    # may hold tensors out of sight.
+    if call.value is not None and (type(call.score) not in kernels.SCORES or any(x.requires_grad for x in weighed)):
+        weighed.append(call.value)
+    return read + weighed
+
+
+def _fields(part: Any) -> list[Tensor]:
+    """The tensors of a score, a normalizer or a neighborhood and its parts."""
+    if isinstance(part, torch.nn.Module):  # whose buffers it may change itself
+        return list(part.parameters())
+    values = [
+        x for field in getattr(part, "__dict__", {}).values() for x in (field if type(field) is tuple else [field])
+    ]
+    parts = [x for x in values if isinstance(x, Neighborhood)]
+    return [x for x in values if isinstance(x, Tensor)] + [x for inner in parts for x in _fields(inner)]
 
 
 def _edge_blocks(edges: Edges, row_size: int, first: Tensor, second: Tensor, carried: Tensor | None) -> list[tuple]:
@@ -235,10 +314,9 @@ def _nodes_first(x: Tensor) -> Tensor:
     return x.movedim(-2, 0)
 
 
-def _finite_part(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x with 0 for what is not finite, and which nodes held such a thing."""
-    finite = torch.isfinite(x)
-    return torch.where(finite, x, 0.0), ~finite.all(-1)
+def _is_broken(x: Tensor) -> Tensor:
+    """Which nodes have a feature that is not finite."""
+    return ~torch.isfinite(x).all(-1)
 
 
 def largest(call: Call) -> Tensor:
@@ -249,7 +327,8 @@ def largest(call: Call) -> Tensor:
         return value.amax(-2, keepdim=True).expand(*value.shape[:-2], call.num_queries, value.shape[-1])
     if isinstance(neighborhood, Edges):
         blocks = list(_blocks(value.shape[-1], neighborhood.num_edges * call.batch_size))
-        return torch.cat(list(_each(partial(_largest_over_edges, call, neighborhood), blocks)), -1)
+        needed = [value] if call.edge_value is None else [value, call.edge_value]
+        return torch.cat(list(_each(partial(_largest_over_edges, call, neighborhood), blocks, needed)), -1)
 
     def block(start: int, stop: int) -> Tensor:
         queries = torch.arange(start, stop, device=value.device)
@@ -260,7 +339,8 @@ def largest(call: Call) -> Tensor:
         return torch.where(mask.any(-1, keepdim=True), largest_values, 0.0)
 
     width = call.num_keys * value.shape[-1] * call.batch_size
-    return torch.cat(list(_each(block, list(_blocks(call.num_queries, width)))), -2)
+    blocks = list(_blocks(call.num_queries, width))
+    return torch.cat(list(_each(block, blocks, [value, *_fields(neighborhood)])), -2)
 
 
 def _largest_over_edges(call: Call, edges: Edges, first: int, last: int) -> Tensor:

@@ -95,3 +95,21 @@ def _running(ordered: Tensor, first: Tensor, back: Tensor) -> Tensor:
     """Sums from the first edge of the row to each edge, at the edge's own place."""
     before = torch.cat([ordered.new_zeros(1, *ordered.shape[1:]), ordered.cumsum(0)])
     return before.gather(0, back + 1) - before.gather(0, first)
+
+
+def signs_of_infinities(x: Tensor) -> Tensor:
+    """1 for ∞, −1 for −∞, 0 for all else."""
+    return torch.where(x.isinf(), x.sign(), 0.0)
+
+
+def with_infinities(finite: Tensor, broken: Tensor, signs: Tensor) -> Tensor:
+    """Σ w·v in arithmetic, where v may be infinite or NaN; what it cannot have a gradient of has none.
+
+    Args:
+        finite: the sum over what is finite.
+        broken: how many v of it are not.
+        signs: the sum of the signs of its w·v that are infinite, of which 0 · ∞ is none.
+    """
+    # All of one sign, or NaN: 0 · ∞, ∞ − ∞, or made of NaN.
+    infinite = torch.where(signs.abs() == broken, finite.detach() + signs * math.inf, torch.nan)
+    return torch.where(broken > 0, infinite, finite)

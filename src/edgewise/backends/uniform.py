@@ -17,6 +17,7 @@ from torch import Tensor
 
 from edgewise.backends.call import Call
 from edgewise.backends.kernels import NORMALIZERS
+from edgewise.backends.rows import signs_of_infinities, with_infinities
 from edgewise.neighborhood import Full, Ranges
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read
 from edgewise.normalize import Entmax15, Hardmax, Identity, Mean, Sigmoid, Softmax, Sparsemax
@@ -109,8 +110,9 @@ def _between(value: Tensor, starts: Tensor, stops: Tensor) -> Tensor:
     if can_be_read(value) and bool(value.detach().sum().isfinite()):
         return _difference(value, starts, stops)
     finite = value.isfinite()
-    reached = _difference((~finite).double(), starts, stops) > 0
-    return torch.where(reached, torch.nan, _difference(torch.where(finite, value, 0.0), starts, stops))
+    broken = _difference((~finite).double(), starts, stops)
+    signs = _difference(signs_of_infinities(value).double(), starts, stops)
+    return with_infinities(_difference(torch.where(finite, value, 0.0), starts, stops), broken, signs)
 
 
 def _of_runs(value: Tensor, starts: Tensor, lengths: Tensor) -> Tensor:
