@@ -244,6 +244,9 @@ def test_nodes_of_series_are_taken_by_name():
     np.testing.assert_allclose(model.predict(turned), expected, atol=1e-6)
     ahead = pd.DataFrame(expected + np.array([0.1, 0.2, 0.3]), columns=list("abc"))
     assert model.score(turned, ahead[["b", "c", "a"]]) == pytest.approx(model.score(held, ahead.to_numpy()))
+    edges = np.array([[1], [2]])  # from a to b, as in the training
+    for y in (ahead[["c", "a", "b"]], ahead, ahead.to_numpy()):
+        assert model.score(turned, y, edges=edges) == pytest.approx(model.score(held, ahead.to_numpy()))
     with pytest.raises(DataError, match="X lacks c"):
         model.predict(held.rename(columns={"c": "d"}))
 

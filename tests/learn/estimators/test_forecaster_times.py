@@ -106,6 +106,95 @@ def test_scores_are_compared_by_time(fitted):
         fitted.score(TABLE, noisy.iloc[:2])
 
 
+DAYS = pd.date_range("2024-01-05", periods=63)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        DAYS,
+        DAYS.date,
+        DAYS.astype(str),
+        DAYS.strftime("%d.%m.%Y"),
+        DAYS.strftime("%Y%m%d").astype(int),
+        pd.period_range("2024-01", periods=63, freq="M"),
+        np.arange(63) * 5,
+        np.arange(63) / 10,
+        pd.date_range("2024-01-01", periods=63, freq="20min").strftime("%H:%M:%S"),
+        pd.date_range("2024-01-01 23:00", periods=63, freq="min").strftime("%I:%M %p"),
+    ],
+    ids=["dates", "date", "text", "day first", "digits", "months", "numbers", "tenths", "seconds", "past midnight"],
+)
+@pytest.mark.filterwarnings("ignore:.* is read as 2024")
+def test_scores_are_compared_by_the_time_column(cells):
+    """Times of y in a column were dropped: its rows were compared in the order in which they stood."""
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(63, 2)), columns=["a", "b"]).assign(when=cells)
+    observed, ahead = table[:60], table[60:]
+    model = Forecaster(**SMALL, time_column="when").fit(observed)
+    expected = model.score(observed, ahead[["a", "b"]].to_numpy())
+    for y in (ahead, ahead[::-1], ahead[["when", "b", "a"]], table[::-1]):
+        assert model.score(observed, y) == pytest.approx(expected)
+    for y in (observed[:3], ahead[1:]):
+        with pytest.raises(DataError, match=r"score: y lacks .*, which is predicted; it has .* to "):
+            model.score(observed, y)
+    with pytest.raises(DataError, match=r"score: y has .* in several rows; give one for each time"):
+        model.score(observed, pd.concat([ahead, ahead[:1]]))
+
+
+def test_scores_refuse_other_kinds_of_times(fitted):
+    numbers = Forecaster(**SMALL, time_column="when").fit(TABLE.assign(when=range(60)))
+    dated = TABLE[:3].assign(when=HOURS[:3])
+    with pytest.raises(DataError, match="the times of y are dates, but those of X are numbers"):
+        numbers.score(TABLE.assign(when=range(60)), dated)
+    dates = Forecaster(**SMALL, time_column="when").fit(TABLE.assign(when=HOURS))
+    with pytest.raises(DataError, match="the times of y are numbers, but those of X are dates"):
+        dates.score(TABLE.assign(when=HOURS), dated.assign(when=range(3)))
+    with pytest.raises(DataError, match="column 'other' of y holds times, not a node"):
+        fitted.score(TABLE, dated.rename(columns={"when": "other"}).reset_index(drop=True))
+
+
+@pytest.mark.parametrize("freq", ["D", "W-SAT", "MS", "ME", "h"])
+def test_days_and_months_are_counted_by_the_clock_on_the_wall(freq):
+    """Clocks go forward on 31 March: days behind it were predicted at one in the morning, and months that begin at
+    midnight lay at no equal distances."""
+    index = pd.date_range(end="2024-04-02", periods=63, freq=freq, tz="Europe/Berlin")
+    table = pd.DataFrame(VALUES[np.arange(63) % 60], columns=["a", "b"], index=index)
+    model = Forecaster(**SMALL).fit(table[:60])
+    assert model.predict(table[:60]).index.equals(index[60:])
+    in_column = Forecaster(**SMALL, time_column="when").fit(table[:60].rename_axis("when").reset_index())
+    assert in_column.predict(table[:60].rename_axis("when").reset_index()).index.equals(index[60:])
+    scores = [model.score(table[:60], y) for y in (table[60:].to_numpy(), table[:59:-1], table[60:].tz_convert("UTC"))]
+    assert scores == pytest.approx([scores[0]] * 3)
+    texts = table.set_index(pd.Index([time.isoformat() for time in index]))
+    assert model.score(texts[:60], texts[:59:-1]) == pytest.approx(scores[0])
+
+
+def test_times_of_the_day_have_no_date():
+    """They had that of the day on which they were read: a period counted from another time on each."""
+    index = pd.date_range("2024-01-01 06:00", periods=60, freq="10min").strftime("%H:%M:%S")
+    table = TABLE.set_index(index)
+    model = Forecaster(**SMALL, period=6).fit(table)
+    assert model.predict(table).index.tolist() == ["16:00:00", "16:10:00", "16:20:00"]
+    assert model.trained.encoder.origin == 6 * 3600
+
+
+@pytest.mark.parametrize(
+    ("cells", "following", "origin"),
+    [
+        (["06:00", "07:00"], "08:00", 21600),
+        (["06:00:00", "06:00:30"], "06:01:00", 21600),
+        (["06:00:00.5", "06:00:01.0"], "06:00:01.500000", 21600.5),
+        (["10:00 AM", "11:00 AM"], "12:00 PM", 36000),
+        (["10:00PM", "11:00PM"], "12:00AM", 79200),
+        (["06:00Z", "07:00Z"], "08:00Z", 21600),
+        (["06:00+01:00", "07:00+01:00"], "08:00+01:00", 18000),
+    ],
+)
+def test_times_of_the_day_go_on_as_they_are_written(cells, following, origin):
+    clock = in_time(cells, np.zeros((2, 1)), range(2, 4), "error", "series.csv, column 'time'").clock
+    assert (clock.at(2), clock.origin) == (following, origin)
+
+
 @pytest.mark.parametrize("cells", [["22:00", "23:00", "00:00", "01:00"], ["10:59 PM", "11:59 PM", "12:59 AM"]])
 def test_times_of_the_day_past_midnight_are_refused(cells):
     values = np.arange(float(len(cells)))[:, None]

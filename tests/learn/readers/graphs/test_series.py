@@ -251,6 +251,18 @@ def test_clocks_that_are_put_forward_have_times_in_utc(tmp_path):
         times_of(tmp_path, ["1:00Z", "2:00", "3:00"])
 
 
+@pytest.mark.parametrize("freq", ["D", "W", "MS", "ME"])
+def test_days_and_months_of_several_offsets_are_counted_by_the_clock_on_the_wall(tmp_path, freq):
+    """Months that begin at midnight lay at no equal distances in UTC, and days went on at another time of the day."""
+    index = pd.date_range("2024-03-20", periods=12, freq=freq, tz="Europe/Berlin")
+    cells = [time.isoformat() for time in index]
+    clock = times_of(tmp_path, cells).clock
+    following = index[-1].tz_localize(None) + index.freq
+    assert clock.at(12) == following.isoformat() + cells[-1][-6:], "the offset of the last"
+    lacking = times_of(tmp_path, [*cells[:3], *cells[4:]], gaps="mask")
+    assert len(lacking.times) == 12 and lacking.times[3][:19] == cells[3][:19]
+
+
 def test_a_column_of_times_without_the_flag_is_said_to_look_like_one(tmp_path):
     with pytest.raises(DataError, match="is not a number; if these are the times: --time-column hour"):
         times_of(tmp_path, ["2024-01-01", "2024-01-02"], time_column=None)

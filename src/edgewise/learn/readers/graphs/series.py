@@ -10,9 +10,10 @@ from jaxtyping import Float, Float32, Float64, Int64
 from edgewise.choices import Gaps
 from edgewise.errors import DataError, SettingError, plural
 from edgewise.learn.batches.series import SeriesBatch
-from edgewise.learn.readers.graphs.clock import Clock, Timed, in_time, is_counter, is_time
+from edgewise.learn.readers.graphs.clock import Clock, Timed, in_time, is_counter
 from edgewise.learn.readers.graphs.edges import EdgeList, read_edges
 from edgewise.learn.readers.graphs.names import NodeNames
+from edgewise.learn.readers.graphs.times import is_time
 from edgewise.learn.tables.cell import is_missing, parse_columns
 from edgewise.learn.tables.read import check_columns_exist, read_cells
 from edgewise.neighborhood import Edges

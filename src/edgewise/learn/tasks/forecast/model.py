@@ -11,8 +11,9 @@ from edgewise.errors import DataError, plural
 from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
-from edgewise.learn.readers.graphs.clock import OFF_STEP, Interval
+from edgewise.learn.readers.graphs.clock import Interval
 from edgewise.learn.readers.graphs.series import Series, Windows, forward_filled
+from edgewise.learn.readers.graphs.times import OFF_STEP
 from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
 from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
 from edgewise.learn.training.loss import TargetLoss
