@@ -75,6 +75,16 @@ def test_a_call_that_was_made_before_compiles_into_one_graph(plain_edgewise):
     assert torch.equal(torch.compile(step, fullgraph=True, backend="aot_eager")(x), step(x))
 
 
+def test_a_compiled_transform_of_torch_func_over_many_blocks(plain_edgewise, monkeypatch):
+    """Torch could not compute blocks again within the transform."""
+    from edgewise.backends import gather
+
+    monkeypatch.setattr(gather, "SLICE", 100)
+    mask, x = plain_edgewise.Mask(torch.rand(9, 9) < 0.6), torch.randn(9, 4)
+    gradient = torch.func.grad(lambda x: plain_edgewise.attend(x, x, x, mask, backend="gather").square().sum())
+    torch.testing.assert_close(torch.compile(gradient, backend="aot_eager")(x), gradient(x))
+
+
 def test_the_operator_compiles_under_autocast(plain_edgewise):
     edges, x = graph(plain_edgewise, 6, 8), torch.randn(6, 4)
 

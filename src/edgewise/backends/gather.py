@@ -230,7 +230,7 @@ def _each(compute: Callable[..., Tensor], blocks: Sequence[tuple], needed: Seque
     """
     # Transforms of torch.func allow no recomputation: they are left before the gradient is computed.
     recomputes = len(blocks) > 1 and torch.is_grad_enabled()
-    if not recomputes or (is_traced() and not torch.compiler.is_compiling()):
+    if not recomputes or torch._C._are_functorch_transforms_active():
         yield from (compute(*block) for block in blocks)
         return
 
