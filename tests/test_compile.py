@@ -79,7 +79,7 @@ def test_a_compiled_transform_of_torch_func_over_many_blocks(plain_edgewise, mon
     """Torch could not compute blocks again within the transform."""
     from edgewise.backends import gather
 
-    monkeypatch.setattr(gather, "SLICE", 100)
+    monkeypatch.setattr(gather, "SLICE", 20)
     mask, x = plain_edgewise.Mask(torch.rand(9, 9) < 0.6), torch.randn(9, 4)
     gradient = torch.func.grad(lambda x: plain_edgewise.attend(x, x, x, mask, backend="gather").square().sum())
     torch.testing.assert_close(torch.compile(gradient, backend="aot_eager")(x), gradient(x))
