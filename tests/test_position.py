@@ -187,7 +187,8 @@ def test_decoding_step_by_step_equals_one_pass(kind, num_key_heads, neighborhood
 
 
 def test_what_a_cache_holds_carries_no_gradient():
-    """Each step has its own backward pass, whatever was written to the cache since; keys and values are constants."""
+    """Each step has its own backward pass, whatever was written to the cache since; earlier keys and values are
+    constants."""
     attention, x = layer("rotary"), nodes(number=20)
     layer_cache, outputs = Cache().of_layer(0), []
     for part in x.split(1):
@@ -196,7 +197,6 @@ def test_what_a_cache_holds_carries_no_gradient():
     for out in outputs:
         out.sum().backward()
     assert attention.query.weight.grad.abs().sum() > 0
-    assert attention.key.weight.grad is None or (attention.key.weight.grad == 0).all()
 
     source_cache = Cache().of_source(0)
     MultiHeadAttention(DIM, HEADS).double()(x, nodes(number=4), cache=source_cache)
