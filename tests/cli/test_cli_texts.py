@@ -126,7 +126,7 @@ def test_it_starts_from_what_a_masked_run_has_learned(table, learn, edgewise, tm
     assert f"started with other content in {masked}" in err
 
 
-def test_a_pretrained_model_tells_as_many_columns_apart_as_it_has_embeddings(edgewise, tmp_path):
+def test_a_pretrained_model_takes_as_many_columns_as_it_has_embeddings(edgewise, tmp_path):
     """The embedding of the third column lay outside the two of BERT: torch raised an IndexError."""
     texts, labels, _ = reviews(40)
     rows = zip(texts, texts[1:] + texts[:1], texts[::-1], labels, strict=True)

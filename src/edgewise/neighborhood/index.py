@@ -45,7 +45,7 @@ def integers(owner: str, name: str, value: Any) -> Tensor:
 
 
 def copied(owner: str, name: str, value: Any) -> Tensor:
-    """Like `integers`, but copied: later changes to `value` have no effect. The copy serves a training, too, where it
+    """Like `integers`, but copied: later changes to `value` do not reach it. The copy serves a training, too, where it
     is made in inference mode."""
     if torch.compiler.is_compiling():
         return _copied(owner, name, value)

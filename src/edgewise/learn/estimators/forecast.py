@@ -235,7 +235,7 @@ def _calling_lines_rows() -> Iterator[None]:
 
 def future_index(series: Series, num_steps: int, times: pd.Index) -> pd.Index:
     """The times of the steps after the last of a series, in the time zone and by the name that its times have; text
-    where they are times of the day, which have no date."""
+    where they are times of the day, without a date."""
     clock, steps = series.clock, [len(series.values) + step for step in range(num_steps)]
     assert clock is not None
     if clock.is_of_day:

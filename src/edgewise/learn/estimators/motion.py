@@ -49,7 +49,7 @@ def score(estimator: Estimator, X: Motion, y: object, moment: int) -> float:
 
     Raises:
         SettingError: X lacks the moment, or one that is as much later as the model predicts, or accelerations at it.
-        DataError: X has no accelerations to compare with.
+        DataError: X lacks accelerations to compare with.
     """
     output, rows = estimator.trained.output, np.arange(len(X.positions))
     if y is None:
