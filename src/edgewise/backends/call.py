@@ -67,8 +67,8 @@ class Call:
     @property
     def held(self) -> list[Tensor]:
         """All tensors, those in the fields of the score and the normalizer among them."""
-        fields = [x for part in (self.score, self.normalize) for x in getattr(part, "__dict__", {}).values()]
-        return [x for x in (*self.tensors.values(), *fields) if isinstance(x, Tensor)]
+        arguments = [x for x in self.tensors.values() if isinstance(x, Tensor)]
+        return [*arguments, *tensors_of(self.score), *tensors_of(self.normalize)]
 
     @property
     def batch_shapes(self) -> dict[str, torch.Size]:
@@ -379,6 +379,18 @@ def _node_axes(name: str, call: Call) -> int:
 def _edge_weight(score: Score) -> Tensor | None:
     """What a `Constant` holds for each pair, which is a bias by another name."""
     return score.edge_weight if isinstance(score, Constant) and isinstance(score.edge_weight, Tensor) else None
+
+
+def tensors_of(part: Any) -> list[Tensor]:
+    """The tensors of a score, a normalizer or a neighborhood and its parts; of a module the parameters, as it may
+    change its buffers itself."""
+    if isinstance(part, torch.nn.Module):
+        return list(part.parameters())
+    values = [
+        x for value in getattr(part, "__dict__", {}).values() for x in (value if type(value) is tuple else [value])
+    ]
+    inner = [x for value in values if isinstance(value, Neighborhood) for x in tensors_of(value)]
+    return [x for x in values if isinstance(x, Tensor)] + inner
 
 
 def _fields(part: Score | Normalize) -> dict[str, tuple[Tensor, int]]:

@@ -19,10 +19,10 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from edgewise.backends import kernels
-from edgewise.backends.call import Call
+from edgewise.backends.call import Call, tensors_of
 from edgewise.backends.lower import without_unpaired
 from edgewise.backends.rows import EdgeScoreRows, TableScoreRows, signs_of_infinities, with_infinities
-from edgewise.neighborhood import Edges, Full, Neighborhood
+from edgewise.neighborhood import Edges, Full
 from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
 from edgewise.normalize import Mean, is_hard, weights_of
 from edgewise.score import Constant, Dot, Score, is_dot_product, score_pairs
@@ -256,31 +256,20 @@ def _each(compute: Callable[..., Tensor], blocks: Sequence[tuple], needed: Seque
 def _scored(call: Call) -> list[Tensor]:
     """What scores are computed from, other than features of edges."""
     nodes = [] if isinstance(call.score, Constant) else [call.query, call.key]
-    return [*nodes, *_fields(call.score)]
+    return [*nodes, *tensors_of(call.score)]
 
 
 def _read_by_table(call: Call) -> list[Tensor]:
     """What the gradient of a table is computed from."""
-    read = _fields(call.neighborhood)
+    read = tensors_of(call.neighborhood)
     if isinstance(call.normalize, Mean):
         return read
-    weighed = [*_scored(call), *_fields(call.normalize), *([] if call.bias is None else [call.bias])]
-    # That of the weights is computed from the values, that of the values from the weights alone. A score of one's own
+    weighed = [*_scored(call), *tensors_of(call.normalize), *([] if call.bias is None else [call.bias])]
+    # That of the weights is computed from the values, that of the values from the weights alone. A custom score
     # may hold tensors out of sight.
     if call.value is not None and (type(call.score) not in kernels.SCORES or any(x.requires_grad for x in weighed)):
         weighed.append(call.value)
     return read + weighed
-
-
-def _fields(part: Any) -> list[Tensor]:
-    """The tensors of a score, a normalizer or a neighborhood and its parts."""
-    if isinstance(part, torch.nn.Module):  # whose buffers it may change itself
-        return list(part.parameters())
-    values = [
-        x for field in getattr(part, "__dict__", {}).values() for x in (field if type(field) is tuple else [field])
-    ]
-    parts = [x for x in values if isinstance(x, Neighborhood)]
-    return [x for x in values if isinstance(x, Tensor)] + [x for inner in parts for x in _fields(inner)]
 
 
 def _edge_blocks(edges: Edges, row_size: int, first: Tensor, second: Tensor, carried: Tensor | None) -> list[tuple]:
@@ -340,7 +329,7 @@ def largest(call: Call) -> Tensor:
 
     width = call.num_keys * value.shape[-1] * call.batch_size
     blocks = list(_blocks(call.num_queries, width))
-    return torch.cat(list(_each(block, blocks, [value, *_fields(neighborhood)])), -2)
+    return torch.cat(list(_each(block, blocks, [value, *tensors_of(neighborhood)])), -2)
 
 
 def _largest_over_edges(call: Call, edges: Edges, first: int, last: int) -> Tensor:

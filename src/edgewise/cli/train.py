@@ -179,9 +179,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def refuse_processes(flags: dict[str, Any]) -> None:
     """Raise SettingError if flags ask for processes in one that torchrun or the like has started as one of several."""
-    if given := [spelled(name) for name in ("devices", "num_nodes") if name in flags]:
+    if named := [spelled(name) for name in ("devices", "num_nodes") if name in flags]:
         raise SettingError(
-            f"{given[0]} starts processes, but RANK and WORLD_SIZE are set, as in a process of torchrun; leave it out, "
+            f"{named[0]} starts processes, but RANK and WORLD_SIZE are set, as in a process of torchrun; leave it out, "
             "or unset RANK and WORLD_SIZE."
         )
 

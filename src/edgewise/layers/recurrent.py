@@ -136,7 +136,7 @@ class RecurrentDecoder(nn.Module):
 
     Source: Bahdanau et al. 2015, section 3.1 and appendix A.1; Luong et al. 2015, sections 3.1 to 3.3. Bahdanau's
     maxout before the output is Luong's tanh here.
-    Empty: a source without places counts as zero.
+    Empty: a source without words counts as zero.
     Cost: O(words · source · model_dim); the words follow each other.
     """
 

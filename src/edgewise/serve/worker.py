@@ -113,7 +113,7 @@ class Durations:
 
     def add_killed(self, kind: Kind, seconds: float) -> None:
         """Counts a computation that was killed after its time: it may have needed twice as long."""
-        # One that had the whole time tells nothing about those that can be answered.
+        # One that had the whole time says nothing about those that can be answered.
         if seconds < _WHOLE_SHARE * self._limit:
             self.add(kind, min(2 * seconds, self._limit))
 

@@ -158,8 +158,8 @@ def _rows_at(expected: pd.Index, observed: pd.Index) -> list[int]:
     if (rows < 0).any():
         extent = f"it has {observed[0]} to {observed[-1]}" if len(observed) else "it has no rows"
         raise DataError(f"score: y lacks {expected[rows < 0][0]}, which is predicted; {extent}.")
-    found: list[int] = relevant[rows].tolist()
-    return found
+    matching: list[int] = relevant[rows].tolist()
+    return matching
 
 
 def _split_times(column: str | None, method: str, X: object, argument: str = "X") -> tuple[object, pd.Index | None]:

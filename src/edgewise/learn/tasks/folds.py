@@ -112,13 +112,13 @@ def predictions_of(folds: Mapping[str, RunFolder]) -> tuple[list[str], Iterator[
         return csv_rows(folder.path / "test_predictions.csv")
 
     header = next(lines(next(iter(folds.values()))))
-    kept = [place for place, name in enumerate(header) if name != "fold"]  # a column of the data without a role
+    kept = [index for index, name in enumerate(header) if name != "fold"]  # a column of the data without a role
     rows = (
-        [name, *(row[place] for place in kept)]
+        [name, *(row[index] for index in kept)]
         for name, folder in folds.items()
         for row in itertools.islice(lines(folder), 1, None)
     )
-    return ["fold", *(header[place] for place in kept)], rows
+    return ["fold", *(header[index] for index in kept)], rows
 
 
 def baselines_of(folds: Sequence[JsonObject]) -> JsonObject:

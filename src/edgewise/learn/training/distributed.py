@@ -196,13 +196,13 @@ def is_started() -> bool:
 
 
 def check_environment() -> None:
-    """Raise SettingError unless the variables of a process that was started as one of several tell where they meet."""
+    """Raise SettingError unless the variables of a process that was started as one of several say where they meet."""
     remedy = "start the processes with torchrun or --devices, or unset RANK and WORLD_SIZE to train in this one alone."
-    places = [] if os.environ.get(RENDEZVOUS) else ["MASTER_ADDR", "MASTER_PORT"]
-    if missing := [name for name in places if not os.environ.get(name)]:
+    address = [] if os.environ.get(RENDEZVOUS) else ["MASTER_ADDR", "MASTER_PORT"]
+    if missing := [name for name in address if not os.environ.get(name)]:
         is_or_are = "is" if len(missing) == 1 else "are"
         raise SettingError(f"RANK and WORLD_SIZE are set, but {listed(missing)} {is_or_are} not; {remedy}")
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", *places[1:]):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", *address[1:]):
         if not (value := os.environ.get(name, "0")).isdecimal():
             raise SettingError(f"the environment variable {name} is {value!r}, expected a number; {remedy}")
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])

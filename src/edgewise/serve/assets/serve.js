@@ -95,8 +95,8 @@ class Panel {
 
   // In words, which cell holds no number: the browser says that its value is empty.
   unreadable() {
-    const place = this.cells.findIndex((cell) => cell.validity.badInput);
-    return place < 0 ? "" : `${model.fields[place].name}: this is not a number`;
+    const index = this.cells.findIndex((cell) => cell.validity.badInput);
+    return index < 0 ? "" : `${model.fields[index].name}: this is not a number`;
   }
 
   // The row as the interface takes it; null where a cell is empty still, or unreadable.

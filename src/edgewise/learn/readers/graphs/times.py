@@ -145,7 +145,7 @@ def _has_several_zones(cells: Sequence[str], lines: Sequence[int], source: str) 
 
 
 def _dated(texts: pd.Series, form: str | None = None, *, is_utc: bool = False, is_day_first: bool = False) -> ReadTimes:
-    """The cells as dates; in UTC where that is asked for, unless days or months are counted by clocks on the wall."""
+    """The cells as dates; in UTC with `is_utc`, unless days or months are counted by clocks on the wall."""
     if form is None and all(map(OF_DAY.fullmatch, texts)):
         texts = f"{DAY} " + texts
     with warnings.catch_warnings():
