@@ -330,3 +330,14 @@ def test_names_of_groups_must_be_exact(tables):
         assert prepare(tables) == 0
     with pytest.raises(DataError, match="'group' is stored as a feature in float32, where numbers from 16,777,216 on"):
         read_store(str(tables / "store"), columns_of(target_columns=("y",), group_column="group"))
+
+
+@pytest.mark.parametrize("column", ["Id", "paper_id"])
+def test_names_in_another_spelling_are_found_and_others_are_said(tables, capsys, column):
+    rows = "".join(f"{i % 2},{(i * 4 + 1) % 9},{i}.5\n" for i in range(9))
+    (tables / "nodes.csv").write_text(f"label,{column},a\n{rows}")
+    (tables / "edges.csv").write_text("from,to\n1,2\n")
+    assert prepare(tables) == 0
+    is_said = "name the nodes. If column 'paper_id' does: --node-column paper_id" in capsys.readouterr().err
+    name_column = GraphStore(str(tables / "store")).manifest["name_column"]
+    assert (name_column, is_said) == (("Id", False) if column == "Id" else (None, True))

@@ -271,3 +271,18 @@ def test_roots_are_found_before_edges_are_mirrored(read):
     assert table.edges.num_mirrored == 2
     circle = read(nodes, "mol,from,to\ng,0,1\nh,1,0\nh,0,1\n", need_roots=True)
     assert (circle.rows.status[0], "a circle through the node" in circle.rows.status[1]) == ("ok", True)
+
+
+def test_names_within_graphs_are_found_in_any_spelling_or_said(read):
+    """Atoms that count down within their molecule were joined as rows, without a word."""
+    nodes = "mol,Node ID,a,y\n" + "".join(
+        f"{graph},{1 - node},{node}.5,{graph}\n" for graph in "1234" for node in (0, 1)
+    )
+    edges = "mol,from,to\n1,0,1\n"
+    table = read(nodes, edges, source={"directed": True})
+    assert (table.edges.senders.tolist(), table.edges.receivers.tolist()) == ([1], [0])
+    with pytest.warns(
+        UserWarning, match="0 in each graph, name the nodes. If column 'atom no' does: --node-column 'at"
+    ):
+        table = read(nodes.replace("Node ID", "atom no"), edges, source={"directed": True})
+    assert (table.edges.senders.tolist(), table.edges.receivers.tolist()) == ([0], [1])

@@ -1,5 +1,7 @@
 """Graphs from tables and files: what is read, what was assumed, what is refused."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -86,6 +88,38 @@ def test_nodes_without_names_are_counted_from_zero(tmp_path):
     assert table.names == ("0", "1", "2")
     assert (table.rows.columns.node_column, list(table.rows.cells.frame["node"])) == ("node", ["0", "1", "2"])
     assert table.edges.senders.tolist() == [0, 2]
+
+
+@pytest.mark.parametrize("column", ["Id", "ID", " id ", "Node ID", "nodeId", "Node"])
+def test_a_column_of_names_is_found_in_any_spelling(tmp_path, column):
+    """Gephi writes `Id`, which was a feature: edges joined rows by their numbers, without a word."""
+    table = table_of(tmp_path, f"a,{column},label\n1,2,red\n2,0,blue\n3,1,red\n", "s,r\n0,2\n", splits_column=None)
+    assert table.names == ("2", "0", "1")
+    assert (table.rows.columns.node_column, table.rows.columns.descriptors_columns) == (column, ("a",))
+    assert (table.edges.senders.tolist(), table.edges.receivers.tolist()) == ([1, 0], [0, 1])
+
+
+def test_the_column_that_is_called_exactly_so_comes_first(tmp_path):
+    table = table_of(tmp_path, "Id,id,label\n0,b,red\n1,a,blue\n", "s,r\na,b\n", splits_column=None)
+    assert (table.names, table.rows.columns.descriptors_columns) == (("b", "a"), ("Id",))
+
+
+@pytest.mark.parametrize(
+    ("column", "first", "is_said"),
+    [("paper_id", 1000, True), ("nr", 1, True), ("nr", 0, False), ("grams", 1000, False), ("grams", 0.5, False)],
+)
+def test_row_numbers_are_said_to_be_names_where_a_column_may_be(tmp_path, column, first, is_said):
+    """`paper_id`, or numbers from 1 on, were a feature, and edges joined other nodes, without a word."""
+    step = 1 if column == "nr" else 300
+    nodes = f"{column},a,label\n" + "".join(f"{first + row * step},{row % 3},{'rb'[row % 2]}\n" for row in range(12))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        table = table_of(tmp_path, nodes, "s,r\n1,2\n", splits_column=None)
+        table_of(tmp_path, nodes, "s,r\n1,2\n", splits_column=None, ignore_columns=(column,))
+    assert (table.rows.columns.node_column, table.names[:2]) == ("node", ("0", "1"))
+    said = [str(warning.message) for warning in caught]
+    assert len(said) == is_said
+    assert all(f"row numbers, counted from 0, name the nodes. If column '{column}' does" in line for line in said)
 
 
 def test_what_cannot_be_read_is_listed(tmp_path):

@@ -1,6 +1,8 @@
 """The nodes of a graph by their names: the column of these, the row of each name, and what a wrong one may mean."""
 
+import shlex
 import string
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
@@ -10,15 +12,18 @@ import pyarrow.compute
 from jaxtyping import Int64
 
 from edgewise.learn.progress import remark
+from edgewise.learn.readers.graphs.ends import OF_NODES, words_of
 from edgewise.learn.tables.cell import Texts, pa, stripped, whole_numbers
 from edgewise.learn.tables.read import Cells
 
 NAMES = ("id", "node", "node_id")
-"""Default names of the column of names."""
+"""Default names of the column of names, in any spelling: `Id`, `Node ID`, `nodeId`."""
 NUMBERS = "node"
 """The column that numbers the rows from 0 where there is none."""
 _COMPARED = 10_000
 """More names than that are not compared letter by letter with one that is wrong."""
+_MIN_DENSE = 10
+"""Numbers that are close together and all different are names by chance where there are fewer."""
 _SPREAD = 8
 """Numbers are dense where their range is at most this many times their count."""
 
@@ -143,9 +148,57 @@ def _meaning(name: str) -> str:
     return text
 
 
+def columns_named_so(columns: Sequence[str]) -> list[str]:
+    """The columns that hold names by default: those that are called as in `NAMES`, then other spellings of them."""
+    spelled = [column for name in NAMES for column in columns if words_of(column) == words_of(name)]
+    return list(dict.fromkeys([*(name for name in NAMES if name in columns), *spelled]))
+
+
+def remark_on_row_numbers(
+    source: str,
+    columns: Mapping[str, Texts],
+    roles: Mapping[str, Sequence[str]],
+    graphs: Sequence[str] | None = None,
+) -> None:
+    """A line where row numbers name the nodes and a column looks as if it did: edges would join other nodes.
+
+    Args:
+        source: the table, for the line.
+        columns: its columns.
+        roles: the columns of each role; features may be names.
+        graphs: the graph of each row, where names are unique only within a graph.
+    """
+    used = {name for role, names in roles.items() if role != "descriptors_columns" for name in names}
+    rows = next((len(cells) for cells in columns.values()), 0)
+    graph_of_row = np.zeros(rows, np.int64) if graphs is None else np.unique(list(graphs), return_inverse=True)[1]
+    row_numbers, largest = _numbered_within(graph_of_row)
+    for column, cells in columns.items():
+        numbers = None if column in used or rows < 2 else whole_numbers(stripped(cells), "")
+        if numbers is None or np.array_equal(numbers, row_numbers):
+            continue
+        is_dense = rows >= _MIN_DENSE and numbers.max() - numbers.min() < 2 * largest
+        is_name = is_dense or not OF_NODES.isdisjoint(words_of(column))
+        if is_name and len(np.unique(np.stack([graph_of_row, numbers]), axis=1).T) == rows:
+            of_graph = "" if graphs is None else " in each graph"
+            remark(
+                f"{source}: no column is called {', '.join(NAMES[:-1])} or {NAMES[-1]}, so row numbers, counted from "
+                f"0{of_graph}, name the nodes. If column {column!r} does: --node-column {shlex.quote(column)}"
+            )
+            return
+
+
+def _numbered_within(groups: Int64[np.ndarray, " row"]) -> tuple[Int64[np.ndarray, " row"], int]:
+    """The number of each row among those of its group, and the size of the largest group."""
+    counts = np.bincount(groups)
+    order = np.argsort(groups, kind="stable")
+    numbers = np.empty(len(groups), np.int64)
+    numbers[order] = np.arange(len(groups)) - np.repeat(np.cumsum(counts) - counts, counts)
+    return numbers, int(counts.max(initial=0))
+
+
 def column_of_names(cells: Cells, of_training: str | None) -> str | None:
     """The column of names, by that of the training; None where the rows are numbered."""
-    columns = [name for name in NAMES if name in cells.frame.columns]
+    columns = columns_named_so(list(cells.frame.columns))
     if of_training is None or of_training in cells.frame.columns:
         return next(iter(columns), None) if of_training is None else of_training
     if of_training == NUMBERS:

@@ -11,7 +11,7 @@ from jaxtyping import Bool
 from edgewise.errors import DataError, SettingError, listed
 from edgewise.learn.readers.graphs.edges import NONE, EdgeList, no_edges, read_edges
 from edgewise.learn.readers.graphs.file import check_edges, is_graph_file, read_graph_file
-from edgewise.learn.readers.graphs.names import NUMBERS, NodeNames, RowLabels, column_of_names
+from edgewise.learn.readers.graphs.names import NUMBERS, NodeNames, RowLabels, column_of_names, remark_on_row_numbers
 from edgewise.learn.readers.graphs.node_features import (
     Categories,
     NodeFeatures,
@@ -27,7 +27,7 @@ from edgewise.learn.tables.cell import Problems, stripped
 from edgewise.learn.tables.columns import AUTO, AnyColumns, Columns
 from edgewise.learn.tables.decode import check_file
 from edgewise.learn.tables.impute import missing_by_row
-from edgewise.learn.tables.read import TABLE_FILE, Cells, Values, check_columns_exist, read_cells
+from edgewise.learn.tables.read import ARRAYS, TABLE_FILE, Cells, Values, check_columns_exist, read_cells
 from edgewise.learn.tables.rows import Contents, Rows, cells_and_columns, checked_rows
 
 
@@ -394,7 +394,10 @@ def with_node_names(
     column = columns.node_column
     graphs = [""] * len(cells.frame) if graph_of_row is None else graph_of_row
     if column == AUTO:
-        column = column_of_names(cells, None if column_of_training == AUTO else column_of_training)
+        of_training = None if column_of_training == AUTO else column_of_training
+        column = column_of_names(cells, of_training)
+        if column is None and of_training is None and cells.files != ARRAYS and not is_graph_file(cells.source):
+            remark_on_row_numbers(cells.source, dict(cells.frame.items()), columns.roles(), graph_of_row)
     # A run that is continued, and a model that predicts, ask for the numbers by name.
     if column is None or (column == NUMBERS and column not in cells.frame):
         column = NUMBERS

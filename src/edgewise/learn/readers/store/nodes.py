@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import TypeAlias
 
@@ -14,7 +15,7 @@ import torch
 from edgewise.errors import DataError
 from edgewise.learn.files import FileWriter
 from edgewise.learn.progress import stage
-from edgewise.learn.readers.graphs.names import NAMES, NUMBERS
+from edgewise.learn.readers.graphs.names import NUMBERS, columns_named_so, remark_on_row_numbers
 from edgewise.learn.readers.store.layout import (
     COMPLETE,
     INCOMPLETE,
@@ -99,7 +100,10 @@ class Roles:
         """The roles of the columns, guessed from the first rows with a cell where they are not given."""
         name_column: str | None = columns.node_column
         if name_column == AUTO:
-            name_column = next((name for name in NAMES if name in table.columns), None)
+            name_column = next(iter(columns_named_so(table.columns)), None)
+            if name_column is None:
+                for chunk in islice(table.chunks(table.columns), 1):
+                    remark_on_row_numbers(table.name, chunk.columns, columns.roles())
         elif name_column == NUMBERS and name_column not in table.columns:
             name_column = None
 
