@@ -46,6 +46,15 @@ def test_a_word_among_numbers_is_a_class_and_no_row_is_lost():
     assert note == "'y': beside whole numbers, 'one' is a class too, in 1 of 5 rows"
 
 
+@pytest.mark.parametrize("numbers", [("7", "007"), ("5", "1e3"), ("0", "1")])
+def test_a_mistyped_cell_beside_two_numbers_leaves_the_task_and_is_rejected(numbers):
+    """`007` counted as a number for the task, and not for its classes: two were refused for being three."""
+    cells = [*numbers * 2, "NA"]
+    assert choose_task({"y": cells}, "data.csv") == "classification"
+    names, places, rejected = classes(cells, two=True)
+    assert (names, places[:2], list(rejected)) == (list(numbers), [0, 1], [4])
+
+
 def test_leading_zeros_are_part_of_a_name():
     assert classes(["01", "1", "01"]) == (["1", "01"], [1, 0, 1], {})
 

@@ -167,7 +167,7 @@ def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str
 
     Numbers with fractions that come again, such as versions, are names. Whole numbers stand in the order of numbers
     before names, which stand in that of the alphabet. Where most cells are whole numbers, a number with a fraction is
-    no class but a mistake; and so is whatever else stands in a column of two classes that has two whole numbers.
+    no class but a mistake; and so is whatever else stands in a column of two classes, most of which is two numbers.
 
     Raises:
         DataError: the column is empty, has one class, more than two where two are expected, or numbers with
@@ -180,7 +180,10 @@ def find_classes(cells: Texts, column: str, file: str, *, two: bool) -> list[str
     fractions = [label for label in counts if not is_whole(label) and _is_fraction(label)]
 
     names = set(counts)
-    if 2 * sum(counts[label] for label in whole_numbers) > counts.total():
+    numbers = [label for label in counts if not read_number(label)[1]]
+    if two and len(numbers) == 2 and not fractions and is_numeric(counts):
+        names = set(numbers)  # as `choose_task` counts them: `007` and `1e3`, too
+    elif 2 * sum(counts[label] for label in whole_numbers) > counts.total():
         names = set(whole_numbers) if two and len(whole_numbers) == 2 else names - set(fractions)
     elif fractions and 2 * len(fractions) > sum(counts[label] for label in fractions):
         raise DataError(
