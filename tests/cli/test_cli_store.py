@@ -120,6 +120,28 @@ def test_nan_is_a_missing_word_as_in_tables(tables, capsys):
     assert status[NUM_NODES - 3] == status[NUM_NODES - 1] == "element: the cell is empty"
 
 
+def test_words_that_are_whole_numbers_have_a_point_or_not_as_in_tables(tables, capsys):
+    """A run of the store, which has 6.0, predicted no node of the table, which has 6."""
+    nodes, edges = (pd.read_csv(tables / f"{name}.csv") for name in ("nodes", "edges"))
+    element, bond = np.array([6, 7, 8])[np.arange(NUM_NODES) % 3], 1 + np.arange(len(edges)) % 2
+    for name, number in (("float", float), ("int", int)):
+        nodes.assign(element=element.astype(number)).to_csv(tables / f"n_{name}.csv", index=False)
+        edges.assign(bond=bond.astype(number)).to_csv(tables / f"e_{name}.csv", index=False)
+    words, of_edges = ["--category-columns", "element"], ["--edge-category-columns", "bond"]
+    for name, other in (("float", "int"), ("int", "float")):
+        names = {"nodes": f"n_{name}.csv", "edges": f"e_{name}.csv", "store": "store"}
+        assert prepare(tables, "--target-columns", "label", *words, *of_edges, "--overwrite", **names) == 0
+        assert train(tables, *words, "--model", "gat", run=name) == 0
+        on_graph = json.loads((tables / name / "model.json").read_text())
+        assert (on_graph["categories"], on_graph["edge_categories"]) == (
+            {"element": ["6", "7", "8"]},
+            {"bond": ["1", "2"]},
+        )
+        capsys.readouterr()
+        of_tables = [str(tables / f"n_{other}.csv"), "--edges", str(tables / f"e_{other}.csv")]
+        assert statuses_of_both(tables, name, of_tables).tolist() == ["ok"] * NUM_NODES
+
+
 def test_a_column_that_is_empty_in_the_first_rows_is_what_its_later_cells_are(tables, capsys):
     nodes = pd.read_csv(tables / "nodes.csv")
     element = np.where(np.arange(NUM_NODES) < 50, None, "C")

@@ -416,12 +416,6 @@ def missing(cells: Texts) -> Bool[np.ndarray, " row"]:
     return np.array(pa.compute.is_in(lower, pa.array(_MISSING, pa.large_string())))
 
 
-def present_words(cells: Texts) -> "pa.ChunkedArray":
-    """A column of words without blanks around them, empty where a cell stands for a missing one."""
-    texts = stripped(cells)
-    return pa.compute.if_else(pa.array(missing(texts)), pa.scalar("", texts.type), texts)
-
-
 def is_missing(cell: str) -> bool:
     """Whether a cell stands for a missing number."""
     return cell.strip().lower() in _MISSING

@@ -11,7 +11,7 @@ from jaxtyping import Float64
 
 from edgewise.errors import DataError, plural
 from edgewise.explain.numbers import num_digits
-from edgewise.learn.tables.cell import Problems, Texts, distinct, is_missing, parse_numbers, read_number
+from edgewise.learn.tables.cell import Problems, Texts, distinct, is_missing, pa, parse_numbers, read_number, stripped
 
 Classes = dict[str, list[str]]
 Label = str | int | float | bool
@@ -38,6 +38,30 @@ def label_of(cell: str) -> str:
     if is_missing(text):
         return ""
     return str(int(text.partition(".")[0])) if is_whole(text) else text
+
+
+def spelled(words: Iterable[str], known: Iterable[str] | None = None) -> dict[str, str]:
+    """How each word is written: as one that is known, else as a label; nothing for a cell without a word.
+
+    pandas writes 2 as 2.0 where another cell of the column is empty, so that a new table may have the other writing.
+
+    Args:
+        words: As cells have them.
+        known: The words of a trained model.
+    """
+    known = list(known or ())
+    exact, known_of_label = set(known), {label_of(word): word for word in reversed(known)}
+    labels = {word: label_of(word) for word in words}
+    return {
+        word: word if label and word in exact else known_of_label.get(label, label) for word, label in labels.items()
+    }
+
+
+def words_of(cells: Texts, known: Iterable[str] | None = None) -> "pa.ChunkedArray":
+    """A column of words, each as `spelled` writes it."""
+    values, codes = distinct(stripped(cells))
+    spelling = spelled(values, known)
+    return pa.chunked_array([pa.array([spelling[value] for value in values], pa.large_string()).take(pa.array(codes))])
 
 
 def is_whole(text: str) -> bool:

@@ -17,6 +17,7 @@ from edgewise.learn.networks.node import NodeModel
 from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.readers.store.data import EDGE_CHUNK, StoredNodeData, read_store
+from edgewise.learn.readers.store.edge_columns import unknown_codes
 from edgewise.learn.readers.store.graph import StoredNodes
 from edgewise.learn.readers.store.layout import GraphStore, is_store, read_manifest
 from edgewise.learn.readers.store.nodes import node_names
@@ -180,7 +181,7 @@ def warn_of_unknown_words(data: StoredNodeData, *, strict: bool) -> None:
     store, columns = data.store, list(data.store.manifest["edge_words"])
     for name, words_of_model in data.edge_categories.items():
         words = store.manifest["edge_words"][name]
-        if not (unknown := [code for code, word in enumerate(words) if word not in words_of_model]):
+        if not (unknown := unknown_codes(words, words_of_model)):
             continue
         count = 0
         for array in ("edge", "loop"):

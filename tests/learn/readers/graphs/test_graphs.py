@@ -138,6 +138,25 @@ def test_nan_is_a_missing_word(read):
     assert [(each.line, each.value, each.reason) for each in table.edges.rejected] == [(3, "nan", "the cell is empty")]
 
 
+@pytest.mark.parametrize(("trained", "new"), [("6.0", "6"), ("6", "6.0"), ("6.0", "6.0")])
+def test_a_whole_number_is_one_word_with_a_point_or_without(read, trained, new):
+    """pandas writes 6.0 where another cell is empty: graphs of the other writing were refused, and edges lost."""
+    roles = {"category_columns": ("element",), "source": {"edge_category_columns": ("bond",)}}
+
+    def written(number):
+        nodes = f"mol,id,element,y\ng,0,{number},0.5\ng,1,8,\nh,0,06,1.5\n"
+        return nodes, f"mol,s,r,bond\ng,0,1,{number}\ng,1,0,2\n"
+
+    table = read(*written(trained), **roles)
+    assert (table.categories, table.edges.categories) == ({"element": ["06", "6", "8"]}, {"bond": ["2", "6"]})
+    for known in (["06", "6", "8"], ["06", "6.0", "8"]):  # models of earlier versions know either
+        predicted = read(*written(new), **roles, categories={"element": known}, need_targets=False)
+        assert predicted.rows.status == ["ok", "ok"]
+        assert predicted.features.tolist() == table.features.tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    both = read(*written("6.0"), **roles, categories={"element": ["06", "6", "6.0", "8"]}, need_targets=False)
+    assert both.features.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+
+
 def test_a_table_of_graphs(read, tmp_path):
     nodes = "mol,id,a\ng,0,1\nh,0,2\ng,1,3\nz,0,4\nz,1,4\n"
     graphs = "mol,y,heat,part\nh,1.5,300,train\ng,0.5,310,test\nk,2.5,320,train\nm,3.5,,train\n"

@@ -281,6 +281,29 @@ def test_features_in_a_file_of_their_own(tmp_path):
         table_of(tmp_path, source={"features": str(tmp_path / "features.npz")})
 
 
+def test_a_type_that_is_a_whole_number_has_a_point_or_not(tmp_path):
+    """A model that learned from 1 refused the nodes and edges of a table with 1.0."""
+
+    def read(point, **options):
+        nodes = f"id,kind,age,label\na,1{point},40,\nb,1{point},50,\np,2{point},3,red\nq,2{point},4,blue\nr,2,5,red\n"
+        return table_of(tmp_path, nodes, f"from,to,how\na,p,7{point}\nb,q,7\np,q,8{point}\n", **options)
+
+    learned = read(".0")
+    assert learned.types.names.nodes == ("1", "2")
+    assert {name for _, name, _ in learned.types.names.relations} == {"7", "8", "rev_7", "rev_8"}
+    for point in ("", ".0"):
+        table = read(point, model_types=learned.types.names, need_targets=False)
+        assert table.types.of_node.tolist() == learned.types.of_node.tolist() == [0, 0, 1, 1, 1]
+        assert edges_of(table) == edges_of(learned)
+
+    # A model of an earlier version may know a type with a point.
+    relations = tuple((f"{i}.0", name.replace("7", "7.0"), f"{j}.0") for i, name, j in learned.types.names.relations)
+    earlier = dataclasses.replace(learned.types.names, nodes=("1.0", "2.0"), relations=relations)
+    table = read("", model_types=earlier, need_targets=False)
+    assert table.types.of_node.tolist() == [0, 0, 1, 1, 1]
+    assert [name for _, name, _ in edges_of(table)[:3]] == ["7.0", "7.0", "8"]
+
+
 @pytest.mark.parametrize("empty", ["", "nan"])
 def test_a_type_whose_words_are_all_missing_lacks_the_column(tmp_path, empty):
     """Each node of such a type was rejected where the cells are `nan`."""

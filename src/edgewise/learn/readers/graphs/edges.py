@@ -13,7 +13,8 @@ from edgewise.learn.readers.graphs.ends import Share, columns_of_ends
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
 from edgewise.learn.readers.graphs.node_features import Categories, one_hot
 from edgewise.learn.readers.graphs.source import AnySource, GraphSource
-from edgewise.learn.tables.cell import Problems, Rejection, in_threads, missing, parse_columns, stripped
+from edgewise.learn.tables.cell import Problems, Rejection, in_threads, missing, parse_columns
+from edgewise.learn.tables.labels import words_of
 from edgewise.learn.tables.read import Cells, cells_from_arrays, check_columns_exist, read_cells
 from edgewise.neighborhood.index import one_way
 
@@ -195,6 +196,7 @@ def read_edges(
     category_columns: Sequence[str] = (),
     categories: Categories | None = None,
     type_column: str | None = None,
+    known_types: Sequence[str] | None = None,
     splits_column: str | None = None,
     graph_column: str | None = None,
     imputes: bool = False,
@@ -217,6 +219,7 @@ def read_edges(
         category_columns: words of the edge; each becomes a feature.
         categories: the words that a trained model knows; by default those that occur.
         type_column: the type of the edge; None where edges have none.
+        known_types: the types that a trained model knows; by default those that occur.
         splits_column: the split of the edge, in words; None where it is not needed.
         graph_column: the graph of the edge, where names of nodes are unique only within a graph.
         imputes: leave NaN where a number is missing, for the scale to fill it.
@@ -279,7 +282,7 @@ def read_edges(
 
     types = None
     for column in typed:
-        called = tuple(stripped(frame[column]).to_pylist())
+        called = tuple(words_of(frame[column], known_types).to_pylist())
         types = RowLabels(called, f"{cells.source}, line ", lines, f", column {column!r}")
 
     splits = None

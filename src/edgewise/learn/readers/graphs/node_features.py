@@ -11,8 +11,9 @@ from jaxtyping import Bool, Float32, Int64
 from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.names import NodeNames
 from edgewise.learn.tables.arrays import read_arrays, require_kind
-from edgewise.learn.tables.cell import Problems, is_missing, missing, parse_columns, present_words, stripped
+from edgewise.learn.tables.cell import Problems, is_missing, missing, parse_columns, stripped
 from edgewise.learn.tables.columns import Columns
+from edgewise.learn.tables.labels import words_of
 from edgewise.learn.tables.magnitude import LARGEST_SINGLE, require_scalable, too_large
 from edgewise.learn.tables.read import Cells, check_columns_exist
 
@@ -367,9 +368,9 @@ def one_hot(
     words_of_column, parts = {}, [np.zeros((len(cells.frame), 0), dtype=np.float32)]
     for number, column in enumerate(columns):
         texts = stripped(cells.frame[column])
-        words = present_words(texts)
-        distinct = set(words.unique().to_pylist()) - {""}
-        vocabulary = sorted(distinct) if categories is None else list(categories.values())[number]
+        known = None if categories is None else list(categories.values())[number]
+        words = words_of(texts, known)
+        vocabulary = sorted(set(words.unique().to_pylist()) - {""}) if known is None else known
         codes = NodeNames(vocabulary).places(words)
         rows = np.flatnonzero(codes >= 0)
         parts.append(np.zeros((len(words), len(vocabulary)), dtype=np.float32))

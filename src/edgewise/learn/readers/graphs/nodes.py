@@ -313,7 +313,9 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         _check_roles(cells, columns)
     types, foreign, model_types, categories = None, None, options.model_types, options.categories
     if model_types is not None or columns.node_type_column is not None or source.edge_type_column is not None:
-        types = NodeTypes.of(labels_of_column(cells, columns.node_type_column), len(names), path, model_types)
+        types = NodeTypes.of(
+            labels_of_column(cells, columns.node_type_column, model_types), len(names), path, model_types
+        )
 
     if options.finds_features:
         check_columns_exist(cells, columns.ignore_columns)
@@ -351,6 +353,7 @@ def _from_tables(path: str, columns: Columns, source: GraphSource, options: Read
         category_columns=source.edge_category_columns,
         categories=options.edge_categories,
         type_column=source.edge_type_column,
+        known_types=None if model_types is None else [name for _, name, _ in model_types.relations],
         splits_column=options.edge_splits_column,
         imputes=columns.imputes if options.fills_edges is None else options.fills_edges,
         strict=options.strict,

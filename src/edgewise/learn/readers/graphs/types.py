@@ -12,7 +12,8 @@ from edgewise.errors import DataError
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.names import RowLabels
 from edgewise.learn.readers.graphs.node_features import Categories, NodeFeatures
-from edgewise.learn.tables.cell import OK, missing, present_words
+from edgewise.learn.tables.cell import OK, missing
+from edgewise.learn.tables.labels import words_of
 from edgewise.learn.tables.read import Cells, check_columns_exist
 from edgewise.neighborhood.index import one_way
 
@@ -254,12 +255,13 @@ class NodeTypes:
         return replace(self, has_feature=has_feature)
 
 
-def labels_of_column(cells: Cells, column: str | None) -> RowLabels | None:
-    """The types of nodes in a column of their table; None where none is named."""
+def labels_of_column(cells: Cells, column: str | None, model_types: TypeNames | None) -> RowLabels | None:
+    """The types of nodes in a column of their table, as a model writes them; None where none is named."""
     if column is None:
         return None
     check_columns_exist(cells, (column,))
-    names = tuple(present_words(cells.frame[column]).to_pylist())
+    known = None if model_types is None else model_types.nodes
+    names = tuple(words_of(cells.frame[column], known).to_pylist())
     return RowLabels(names, f"{cells.source}, line ", cells.lines, f", column {column!r}")
 
 

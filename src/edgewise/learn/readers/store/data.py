@@ -15,11 +15,12 @@ from edgewise.learn.readers.graphs.names import NUMBERS
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.graphs.nodes import contents_of_nodes
 from edgewise.learn.readers.graphs.union import runs
-from edgewise.learn.readers.store.edge_columns import numbers_of_edges, vocabulary_of, words_of_edges
+from edgewise.learn.readers.store.edge_columns import numbers_of_edges, unknown_codes, vocabulary_of, words_of_edges
 from edgewise.learn.readers.store.layout import COMPLETE, UNREADABLE, GraphStore
 from edgewise.learn.tables.cell import Problems, is_missing, pa
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import missing_by_row
+from edgewise.learn.tables.labels import spelled
 from edgewise.learn.tables.read import Cells, check_columns, pd
 from edgewise.learn.tables.rows import Rows, checked_rows
 from edgewise.learn.tables.stream import LineRuns
@@ -124,9 +125,10 @@ def one_hot_of(words: Sequence[str], vocabulary: Sequence[str]) -> Float32[np.nd
     """A row for each code of a column of words: 1 for the word, and nothing where it is not known."""
     table = np.zeros((len(words), len(vocabulary)), np.float32)
     column_of_word = {word: column for column, word in enumerate(vocabulary)}
+    spelling = spelled(words, vocabulary)
     for code, word in enumerate(words):
-        if word in column_of_word:
-            table[code, column_of_word[word]] = 1
+        if spelling[word] in column_of_word:
+            table[code, column_of_word[spelling[word]]] = 1
     return table
 
 
@@ -391,8 +393,7 @@ def unlisted_numbers(
 def _check_words(store: GraphStore, categories: Categories, problems: Problems) -> None:
     """Adds the nodes with unknown words."""
     for name, vocabulary in categories.items():
-        expected = {*vocabulary}
-        unknown = [code for code, word in enumerate(store.words[name]) if word not in expected]
+        unknown = unknown_codes(store.words[name], vocabulary)
         if not unknown:
             continue
         codes = store.array(f"words_{name}")
