@@ -63,6 +63,28 @@ def test_nodes_have_the_edges_and_the_features_of_the_training(tables, predict):
     np.testing.assert_allclose(predict(one_way, nodes, "--edges", edges), twice, atol=1e-4)
 
 
+def test_features_without_names_are_named_on_the_command_line(tables, edgewise, tmp_path):
+    """Their table was said to have 2 features, the degrees that stood for them, and no remedy."""
+    nodes, edges = tables
+    x = FEATURES.assign(size=FEATURES["mass"] ** 2).to_numpy()
+    pd.DataFrame(x, columns=["a", "b", "c"]).assign(node=NAMES).to_csv(nodes, index=False)
+    model = NodeRegressor(**SMALL).fit(x, Y, PATH)
+    model.save(tmp_path / "saved")
+    words = ("predict", tmp_path / "saved", nodes, "--edges", edges, "-o", tmp_path / "new.csv")
+    code, _, err = edgewise(*words)
+    assert code == 2 and "its nodes have no features, but the model was trained on 3; give them" in err, err
+    assert edgewise(*words, "--feature-columns", "a", "b", "c")[0] == 0
+    np.testing.assert_allclose(pd.read_csv(tmp_path / "new.csv")["target_pred"], model.predict(x, PATH), atol=1e-4)
+
+    GraphRegressor(**SMALL).fit([(x[:5], PATH[:, :4]), (x[5:9], PATH[:, :3])] * 6, [1.0, 2.0] * 6).save(
+        tmp_path / "many"
+    )
+    pd.read_csv(nodes).assign(graph="g").to_csv(nodes, index=False)
+    words = ("predict", tmp_path / "many", nodes, "--edges", edges, "--graph-column", "graph", "-o", tmp_path / "g.csv")
+    code, _, err = edgewise(*words)
+    assert code == 2 and "its nodes have no features, but the model was trained on 3; give them" in err, err
+
+
 def test_a_store_has_the_direction_of_the_training(tables, edgewise, tmp_path):
     nodes, edges = tables
     model = NodeRegressor(**SMALL).fit(FEATURES, Y, PATH)

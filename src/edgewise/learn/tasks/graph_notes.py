@@ -96,6 +96,8 @@ def check_graph(
         num_edge_columns: features of an edge in training.
         has_degrees: whether edges are counted, as nothing else is known of the nodes; None where that does not matter.
     """
+    if has_degrees is not None:  # first: degrees that stand for features would be counted as such
+        check_same_kind(on_graph.has_degrees, has_degrees, source, on_graph.num_columns)
     num_found = edges if isinstance(edges, int) else edges.features.shape[1]
     counts = ("nodes", on_graph.num_columns, nodes.shape[1]), ("edges", num_edge_columns, num_found)
     for what, expected, count in counts:
@@ -103,8 +105,6 @@ def check_graph(
             raise DataError(
                 f"{source}: its {what} have {plural(count, 'feature')}, but the model was trained on {expected}."
             )
-    if has_degrees is not None:
-        check_same_kind(on_graph.has_degrees, has_degrees, source, on_graph.num_columns)
     if isinstance(edges, EdgeList):
         check_weights(source, edges, on_graph.settings)
 
@@ -133,7 +133,10 @@ def check_same_kind(in_training: bool | None, has_degrees: bool, source: str, nu
         return
     expected = "none" if in_training else f"{num_columns}"
     features = "no features" if has_degrees else "features"
-    raise DataError(f"{source}: its nodes have {features}, but the model was trained on {expected}.")
+    remedy = "; give them, of a table by the names of their columns, in that order: --feature-columns"
+    raise DataError(
+        f"{source}: its nodes have {features}, but the model was trained on {expected}{remedy if has_degrees else ''}."
+    )
 
 
 def note_of_edges(count: int, settings: NodeSettings) -> list[str]:

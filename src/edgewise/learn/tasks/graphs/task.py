@@ -106,6 +106,7 @@ class GraphsEncoder:
     def check_data(self, data: GraphData) -> None:
         """Raise DataError where nodes, edges or graphs have another number of features than those of the training, or
         edges lack numbers that the model does not fill."""
+        check_same_kind(self.has_degrees, data.has_degrees, data.rows.source, len(self.scales.node.mean))
         for what, values, scaler, added in (
             ("nodes", data.features, self.scales.node, 2 * self.adds_degrees),
             ("edges", data.edges.features, self.scales.edge, 0),
@@ -116,7 +117,6 @@ class GraphsEncoder:
                     f"{data.rows.source}: its {what} have {plural(values.shape[1], 'feature')}, but the model was "
                     f"trained on {expected}."
                 )
-        check_same_kind(self.has_degrees, data.has_degrees, data.rows.source, len(self.scales.node.mean))
         check_weights(data.rows.source, data.edges, self.settings)
         check_filled(data.edges, self.scales.edge.imputer)
 
