@@ -91,6 +91,9 @@ def test_counting_pairs_by_hand():
         ({"steps": 3}, (1, 3)),
         ({"steps": 1501}, (2, 751)),
         ({"epochs": 2, "batch_size": 10, "context": 100}, (2, 1000)),
+        ({"steps": 1501, "eval_steps": 1501}, (1, 1501)),
+        ({"steps": 1501, "eval_steps": 500}, (4, 500)),
+        ({"epochs": 2, "batch_size": 10, "context": 100, "eval_steps": 400}, (5, 400)),
     ],
     ids=str,
 )

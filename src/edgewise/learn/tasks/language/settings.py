@@ -77,6 +77,9 @@ class LanguageRunSettings:
         steps, batch_size = self.steps, self.train.batch_size or 1
         if self.train.epochs is not None:
             steps = math.ceil(self.train.epochs * num_tokens / (batch_size * self.model.context))
+        if (eval_steps := self.train.eval_steps) is not None:
+            # Rounded once: an epoch of another length would be rounded up here, and then to whole validations.
+            return math.ceil(steps / eval_steps), eval_steps
         epochs = max(1, round(steps / STEPS_PER_EPOCH))
         return epochs, math.ceil(steps / epochs)
 
