@@ -41,10 +41,16 @@ def test_it_is_the_same_after_it_was_kept(singer, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"tokens": "words"}, {"tokens": "bpe"}, {"precision": "64"}, {"precision": "bf16"}]
+    "changes",
+    [
+        {"tokens": "words", "vocabulary_size": 300},
+        {"tokens": "bpe", "vocabulary_size": 300},
+        {"precision": "64"},
+        {"precision": "bf16"},
+    ],
 )
 def test_other_tokens_and_numbers(changes):
-    model = LanguageModel(**SMALL, steps=2, vocabulary_size=300, **changes).fit(SONG)
+    model = LanguageModel(**SMALL, steps=2, **changes).fit(SONG)
     assert model.generate("the cat", num_tokens=3).startswith("the cat")
 
 

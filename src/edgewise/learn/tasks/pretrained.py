@@ -13,7 +13,7 @@ from edgewise.learn.networks.text_settings import (
     TextSettings,
     TransformerSettings,
 )
-from edgewise.learn.settings import Values
+from edgewise.learn.settings import Values, spelled
 from edgewise.learn.training.settings import TrainSettings
 
 if TYPE_CHECKING:
@@ -42,15 +42,22 @@ class PretrainedDocument:
 
 
 def check_vocabulary(run: Values, run_type: type["DataclassInstance"]) -> None:
-    """Raise SettingError where a vocabulary is chosen beside the one that `pretrained` brings."""
-    if run.get("pretrained") is None:
-        return
-    for field in fields(run_type):
-        if field.name in VOCABULARY and run.get(field.name, field.default) != field.default:
-            flag = f"--{field.name.replace('_', '-')}"
+    """Raise SettingError where a setting of the vocabulary does nothing: beside the vocabulary that `pretrained`
+    brings, or the size of one that has every character."""
+    defaults = {field.name: field.default for field in fields(run_type) if field.name in VOCABULARY}
+    values = {name: run.get(name, default) for name, default in defaults.items()}
+    changed = [name for name, value in values.items() if value != defaults[name]]
+    if run.get("pretrained") is not None:
+        for name in changed:
             raise SettingError(
-                f"{flag} does not change the vocabulary that --pretrained {run['pretrained']} brings; leave it out."
+                f"{spelled(name)} does not change the vocabulary that --pretrained {run['pretrained']} brings; "
+                "leave it out."
             )
+    if values["tokens"] == "characters" and "vocabulary_size" in changed:
+        raise SettingError(
+            "--vocabulary-size does nothing with --tokens characters, which has every character of the training "
+            "texts; leave it out, or take --tokens words or bpe."
+        )
 
 
 def choose_encoder(

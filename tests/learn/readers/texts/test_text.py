@@ -12,6 +12,7 @@ from edgewise.learn.readers.texts import tokenizer as text_module
 from edgewise.learn.readers.texts.script import script_note
 from edgewise.learn.readers.texts.tokenizer import MASK, Tokenizer, read_text
 from edgewise.learn.tasks.language.settings import SETTINGS as LANGUAGE
+from edgewise.learn.tasks.masked.settings import SETTINGS as MASKED
 from edgewise.learn.tasks.tagging.settings import SETTINGS as TAGGING
 from edgewise.learn.tasks.texts.settings import SETTINGS as TEXTS
 
@@ -190,6 +191,18 @@ def test_texts_without_spaces_are_warned_of_where_words_are_tokens():
     (warning,) = script_note(chinese, "words")
     assert "2 of 2 texts" in warning and "--tokens characters or bpe" in warning
     assert script_note(chinese, "characters") == script_note(english, "words") == script_note([], "words") == []
+
+
+@pytest.mark.parametrize("settings", [TEXTS, TAGGING, LANGUAGE, MASKED], ids=lambda settings: settings.name)
+def test_the_size_of_a_vocabulary_of_characters_is_refused(settings):
+    """It was passed over without a word, for a language model also where no tokens were named."""
+    values = {"data": ("a.csv",), "tokens": "characters", "vocabulary_size": 50}
+    values |= {"text_columns": ("text",)} if settings is TEXTS else {}
+    with pytest.raises(SettingError, match="--vocabulary-size does nothing with --tokens characters"):
+        settings.of(values)
+    with pytest.raises(SettingError, match="--vocabulary-size does nothing with --tokens characters"):
+        LANGUAGE.of({"data": ("book.txt",), "vocabulary_size": 50})
+    assert settings.of({**values, "tokens": "bpe"}).vocabulary_size == 50
 
 
 @pytest.mark.parametrize(("name", "value"), [("lowercase", True), ("tokens", "bpe"), ("vocabulary_size", 500)])

@@ -9,6 +9,7 @@ from edgewise.learn.networks.text_settings import CONFIGURATIONS, TransformerSet
 from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, Values, check_split_sizes
+from edgewise.learn.tasks.pretrained import check_vocabulary
 from edgewise.learn.training.settings import TrainSettings, default_threads, require
 
 MODEL = TransformerSettings(num_layers=4, num_heads=4, model_dim=128, context=128, dropout=0.1)
@@ -64,6 +65,7 @@ class MaskedRunSettings:
 
 def sizes_of_model(run: Values, groups: Mapping[str, Values]) -> Values:
     """`model` may name one of `CONFIGURATIONS`, which the rest changes."""
+    check_vocabulary(run, MaskedRunSettings)
     return {"model": replace(named_model(run.get("model"), MODEL, "masked tokens"), **groups["model"])}
 
 
