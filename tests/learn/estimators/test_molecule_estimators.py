@@ -186,6 +186,20 @@ def test_the_same_seed_gives_the_same_model(regressor):
     assert not np.array_equal(other.predict(SMILES), regressor.predict(SMILES))
 
 
+def test_the_target_of_a_row_without_weight_does_not_matter():
+    """It was part of the scale of the targets: 1e6 there left nothing to be learned of the others."""
+    weights, validation = np.ones(len(SMILES)), np.arange(len(SMILES)) >= len(SMILES) - 3
+    weights[0] = 0
+    predicted = []
+    for target in (LENGTHS[0], 1e6):
+        model = MoleculeRegressor(**SMALL, companions=("gaussian-process",))
+        model.fit(SMILES, [target, *LENGTHS[1:]], sample_weight=weights, validation=validation)
+        predicted.append(model.predict(SMILES))
+    np.testing.assert_array_equal(*predicted)
+    with pytest.raises(DataError, match="too far to compute an error"):
+        MoleculeRegressor(**SMALL).fit(SMILES, [1e90, *LENGTHS[1:]], sample_weight=weights, validation=validation)
+
+
 def test_groups_stay_together_and_weights_matter():
     groups = np.arange(40) // 4
     with warnings.catch_warnings():

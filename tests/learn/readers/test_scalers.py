@@ -34,6 +34,17 @@ def test_target_by_hand():
     np.testing.assert_array_equal(scaler.inverse(scaler.transform(values)), values)
 
 
+def test_a_row_counts_in_the_scale_as_much_as_it_weighs():
+    """It counted once, whatever it weighed."""
+    values = np.array([[1.0, 5.0], [3.0, np.nan], [8.0, 7.0], [100.0, 7.0]])
+    weights = np.array([0.5, 1.0, 1.5, 9.0])
+    scaler = TargetScaler.fit(values, [0, 1, 2], weights=weights)
+    repeated = TargetScaler.fit(values, [0, 1, 1, 2, 2, 2])
+    np.testing.assert_allclose(scaler.mean, repeated.mean)
+    np.testing.assert_allclose(scaler.std, repeated.std)
+    assert TargetScaler.fit(values, [0, 1, 2], weights=np.full(4, 7.0)) == TargetScaler.fit(values, [0, 1, 2])
+
+
 def test_a_constant_target_keeps_its_unit():
     # The computed deviation of three equal numbers is not zero but a rounding error.
     scaler = TargetScaler.fit(np.full((3, 1), 0.1), [0, 1, 2])

@@ -30,9 +30,9 @@ class TargetScaler:
     """Targets in units of their spread on the training rows: y' = (y − mean) / std."""
 
     mean: tuple[float, ...]
-    """Mean of each target over the training rows that have it."""
+    """Mean of each target over the training rows that have it, each counting as much as it weighs."""
     std: tuple[float, ...]
-    """Standard deviation of each target; 1 where it does not vary."""
+    """Standard deviation of each target likewise; 1 where it does not vary."""
 
     def __post_init__(self) -> None:
         _require_alike("TargetScaler", self.mean, self.std)
@@ -46,6 +46,7 @@ class TargetScaler:
         rows: Rows,
         cell_name: CellName | None = None,
         names: Sequence[str] | None = None,
+        weights: Float[np.ndarray, " row"] | None = None,
     ) -> "TargetScaler":
         """Learn from the given rows; NaN is a missing target.
 
@@ -54,6 +55,7 @@ class TargetScaler:
             rows: those of the training.
             cell_name: what messages call the target of one of `rows`, by its place among them.
             names: what they call each target.
+            weights: of all rows, above 0 in those of the training; None where all count the same.
 
         Raises:
             DataError: a target is empty in all of these rows, or cannot be scaled: it is too large, or varies too
@@ -66,7 +68,7 @@ class TargetScaler:
             column = int(empty[0])
             name = f"target {column + 1}" if names is None else repr(names[column])
             raise DataError(f"Every training row lacks {name}: there is nothing to learn; leave the target out.")
-        mean, std = np.nanmean(used, axis=0), np.nanstd(used, axis=0)
+        mean, std = _moments(used, None if weights is None else _rows_of(weights, rows))
         require_spread(used, std, cell_name)
 
         return cls(_floats(mean), _floats(np.where(_varies(used) & (std > 0), std, 1.0)))
@@ -324,6 +326,18 @@ def _rows_of(values: NDArray[np.floating], rows: Rows) -> NDArray[np.float64]:
     if len(chosen) == 0:
         raise DataError("The scaler needs at least one training row.")
     return chosen
+
+
+def _moments(
+    used: NDArray[np.float64], weights: NDArray[np.float64] | None
+) -> tuple[NDArray[np.floating], NDArray[np.floating]]:
+    """The mean and the standard deviation of each column without its missing numbers, rows counting by weight."""
+    if weights is None or not np.ptp(weights):
+        return np.nanmean(used, axis=0), np.nanstd(used, axis=0)
+    shares = np.where(np.isnan(used), 0.0, weights[:, None])
+    shares = shares / shares.sum(axis=0)
+    mean = np.nansum(used * shares, axis=0)
+    return mean, np.sqrt(np.nansum((used - mean) ** 2 * shares, axis=0))
 
 
 def _num_unusual(used: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -248,7 +248,7 @@ class TableTask(Generic[Job, Dataset, T]):
         """The training rows of each member, and the rows that validate it."""
         splits, fitted, table = prepared.splits, prepared.fitted, prepared.data.rows
         if (scale := fitted.target_scale) is not None:
-            for rows in (splits.val, splits.test):
+            for rows in (splits.train, splits.val, splits.test):  # rows of training that weigh nothing, too
                 cell_name = table.cell_names(rows, table.columns.target_columns)
                 require_comparable(table.targets[rows], scale.transform(table.targets[rows]), cell_name)
         batches = self.batches(prepared)

@@ -91,7 +91,8 @@ def target_scale(table: Rows, rows: np.ndarray) -> TargetScaler | None:
     if table.columns.task_type != "regression":
         return None
     names = table.columns.target_columns
-    return TargetScaler.fit(table.targets, rows, table.cell_names(rows, names), names)
+    rows = rows[table.weights[rows].astype(np.float32) > 0]  # the others are not learned
+    return TargetScaler.fit(table.targets, rows, table.cell_names(rows, names), names, weights=table.weights)
 
 
 def check_weights(table: Rows, rows: np.ndarray, name: str, purpose: str) -> None:
