@@ -105,6 +105,30 @@ def test_the_weights_of_kinds_are_those_with_the_smallest_loss():
             assert objective(best + step * direction[:3, None], bias + step * direction[3]) > smallest
 
 
+@pytest.mark.parametrize("loss", [BINARY, of_classes(2), NUMBERS], ids=lambda loss: loss.task_type)
+def test_a_row_counts_as_much_as_it_weighs(loss):
+    """Counts took each row once whatever it weighed, and the prior was as strong as the weights were small."""
+    weights = torch.tensor([2.0, 1.0, 3.0, 1.0, 1.0])
+    times = weights.int().tolist()
+    model = learned(loss=loss, weights=weights)
+    repeated = [text for text, count in zip(TEXTS, times, strict=True) for _ in range(count)]
+    targets = TARGETS.repeat_interleave(weights.int(), 0)
+    counts = FeatureCounts.of(model, TEXTS, TARGETS, loss, weights)
+    of_repeated = FeatureCounts.of(model, repeated, targets, loss)
+    torch.testing.assert_close(counts.feature_counts, of_repeated.feature_counts)
+    torch.testing.assert_close(counts.ratios(), of_repeated.ratios())
+
+    # Only ratios of weights matter.
+    torch.testing.assert_close(learned(loss=loss, weights=weights / 1024).weights, model.weights)
+    # A row that weighs next to nothing says as little.
+    light = torch.tensor([1.0, 1e-6, 1.0, 1.0, 1.0])
+    flipped = torch.cat([TARGETS[:1], 1 - TARGETS[1:2], TARGETS[2:]])
+    torch.testing.assert_close(
+        learned(loss=loss, weights=light).weights, learned(targets=flipped, loss=loss, weights=light).weights,
+        atol=1e-4, rtol=1e-4,
+    )  # fmt: skip
+
+
 def test_weights_of_rows_and_classes_move_the_bias():
     even = TargetLoss("classification", "mse", num_classes=(2,), class_weights=((1.0, 10.0),))
     assert float(learned(loss=even).bias) > float(learned().bias)

@@ -157,7 +157,7 @@ class WordCounts(nn.Module):
             vocabulary: the word of each token.
             texts: the tokens of each row; may be read lazily, a slice at a time.
             targets: class numbers, or numbers in the units of the network; NaN where missing.
-            weights: of each row in the loss; above 0.
+            weights: of each row, in the loss and in counts, where the mean row counts once; above 0.
             loss: of outputs and targets; its classes are those of each target.
         """
         stems, stem_of_token = np.unique([word[:STEM_LENGTH].lower() for word in vocabulary], return_inverse=True)
@@ -169,7 +169,8 @@ class WordCounts(nn.Module):
         model.stem_of_token.copy_(torch.from_numpy(stem_of_token))
         model.pairs.copy_(torch.from_numpy(pairs))
 
-        counts = FeatureCounts.of(model, texts, targets, loss)
+        weights = weights / weights.mean()
+        counts = FeatureCounts.of(model, texts, targets, loss, weights)
         step = -(-len(texts) * NUM_KINDS * num_outputs // MAX_SUMS) or 1
         sums = counts.sums(model, texts, targets, step)
         kind_weights, bias = _weights_of_kinds(sums, targets[::step], weights[::step], loss)
@@ -198,27 +199,37 @@ class FeatureCounts:
     """n and m; of numbers, the sum of y and the number of rows."""
     loss: Loss
     """What the targets are."""
+    weights: Float[Tensor, " row"] | None = None
+    """How much each row counts; None where all count once."""
 
     @classmethod
-    def of(cls, model: WordCounts, texts: Sequence[np.ndarray], targets: Tensor, loss: Loss) -> Self:
-        """The counts of some rows, each of which counts once, however often it has a feature."""
+    def of(
+        cls,
+        model: WordCounts,
+        texts: Sequence[np.ndarray],
+        targets: Tensor,
+        loss: Loss,
+        weights: Float[Tensor, " row"] | None = None,
+    ) -> Self:
+        """The counts of some rows, each of which counts as much as it weighs, however often it has a feature."""
         from scipy.sparse import csr_array
 
         feature_counts = model.weights.new_zeros(2, *model.weights.shape)
         row_counts = model.weights.new_zeros(2, len(model.bias))
         for start in range(0, len(texts), BATCH_SIZE):
-            tokens, offsets = _packed(texts[start : start + BATCH_SIZE])
+            chosen = slice(start, start + BATCH_SIZE)
+            tokens, offsets = _packed(texts[chosen])
             columns = model.feature_ids(tokens, _starts(offsets)).flatten().numpy()
             shape, row_starts = (len(offsets) - 1, len(model.weights)), NUM_KINDS * offsets.numpy()
             occurrences = csr_array((np.ones(len(columns), np.float32), columns, row_starts), shape=shape)
             occurrences.sum_duplicates()
             occurrences.data[:] = 1
-            for side, members in enumerate(sides_of(targets[start : start + BATCH_SIZE], loss)):
+            for side, members in enumerate(sides_of(targets[chosen], loss, at(weights, chosen))):
                 feature_counts[side].add_(torch.from_numpy(occurrences.T @ members.numpy()))
                 row_counts[side].add_(members.sum(0))
 
         feature_counts[:, -1] = 0  # unseen pairs weigh 0
-        return cls(feature_counts, row_counts, loss)
+        return cls(feature_counts, row_counts, loss, weights)
 
     def ratios(self) -> Float[Tensor, " feature output"]:
         """r of each feature."""
@@ -246,19 +257,32 @@ class FeatureCounts:
             lengths = offsets.diff()
             feature_ids = model.feature_ids(tokens, _starts(offsets))
             is_counted = (feature_ids < len(model.weights) - 1).unsqueeze(2)
-            of_row = sides_of(targets[chosen], self.loss).repeat_interleave(lengths, 1).unsqueeze(2)
+            of_row = (
+                sides_of(targets[chosen], self.loss, at(self.weights, chosen))
+                .repeat_interleave(lengths, 1)
+                .unsqueeze(2)
+            )
             feature_counts = self.feature_counts[:, feature_ids] - of_row * is_counted
             ratios = self._ratios(feature_counts, self.row_counts.view(2, 1, 1, -1) - of_row)
             parts.append(_summed(ratios, offsets) / lengths.clamp(min=1).sqrt().view(-1, 1, 1))
         return torch.cat(parts)
 
 
-def sides_of(targets: Float[Tensor, " row target"], loss: Loss) -> Float[Tensor, " side row output"]:
+def at(weights: Tensor | None, rows: slice) -> Tensor | None:
+    """The weights of some rows; None where all count the same."""
+    return None if weights is None else weights[rows]
+
+
+def sides_of(
+    targets: Float[Tensor, " row target"], loss: Loss, weights: Float[Tensor, " row"] | None = None
+) -> Float[Tensor, " side row output"]:
     """1 where a row is of the class of an output, and 1 where it is not; of numbers, the number and 1. 0 for both where
-    it is unknown."""
+    it is unknown. All are multiplied by the weight of the row."""
     is_known, values = (~targets.isnan()).float(), targets.nan_to_num(0).float()
+    if weights is not None:
+        is_known = is_known * weights.float().unsqueeze(1)
     if loss.task_type == "regression":
-        return torch.stack([values, is_known])
+        return torch.stack([values * is_known, is_known])
     if loss.task_type == "multiclass":
         one_hot = [nn.functional.one_hot(v.long(), size) for v, size in zip(values.T, loss.num_classes, strict=True)]
         is_known = is_known.repeat_interleave(torch.tensor(loss.num_classes), 1)
