@@ -235,7 +235,8 @@ def test_every_layer_can_be_explained(model):
 
 
 def test_messages_without_attention_have_no_attribution_by_attention():
-    model = MoleculeRegressor(**SMALL, model="dmpnn", molecule_descriptors=False).fit(SMILES, LENGTHS)
+    sizes = {name: size for name, size in SMALL.items() if name != "num_heads"}
+    model = MoleculeRegressor(**sizes, model="dmpnn", molecule_descriptors=False).fit(SMILES, LENGTHS)
     found = model.explain(ONE)
     assert list(named(found)) == ["removal"]
     assert found.layers == ()

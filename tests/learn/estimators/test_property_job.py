@@ -163,6 +163,16 @@ def test_the_split_is_what_the_rest_says(columns, data, expected):
     assert PropertyRunSettings(data, Columns(("smiles",), **columns)).split_kind == expected
 
 
+def test_heads_that_no_layer_reads_are_refused():
+    """They were passed over without a word: dmpnn attends to nothing, and reads its edges out by their mean."""
+    given = {"data": "a.csv", "smiles_columns": "smiles", "num_heads": 2}
+    with pytest.raises(SettingError, match="--num-heads does nothing with --model dmpnn; leave it out"):
+        SETTINGS.of({**given, "model": "dmpnn"})
+    assert SETTINGS.of({**given, "model": "dmpnn", "num_heads": 4}).model.num_heads == 4  # as config.toml has it
+    for name in ("gcn", "edge_attention", "mat"):
+        assert SETTINGS.of({**given, "model": name}).model.num_heads == 2
+
+
 def test_contradictions_are_refused():
     with pytest.raises(SettingError, match="--split scaffold and --splits-column contradict each other"):
         PropertyRunSettings(("a.csv",), Columns(("smiles",), splits_column="s"), split="scaffold")

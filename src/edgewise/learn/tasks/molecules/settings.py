@@ -1,14 +1,17 @@
 """The settings of a run over a table of molecules."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgewise.errors import SettingError
 from edgewise.learn.companions import COMPANIONS, FOREST, GAUSSIAN_PROCESS, STRUCTURE_NETWORK
+from edgewise.learn.networks.graph_layers import LAYERS
 from edgewise.learn.networks.graph_settings import PropertySettings
 from edgewise.learn.readers.molecules.limits import MoleculeLimits
 from edgewise.learn.settings import setting
-from edgewise.learn.tasks.config import Sign, TaskSettings
+from edgewise.learn.tasks.config import Sign, TaskSettings, Values
+from edgewise.learn.tasks.graph_settings import check_model_reads
 from edgewise.learn.tasks.table_settings import ROW_DEFAULTS, TableRunSettings, check_companions
 
 
@@ -46,6 +49,16 @@ class PropertyRunSettings(TableRunSettings):
             raise SettingError(f"--bounds is {listed}; expected two numbers, the lower one first: --bounds 0 1.")
 
 
+def check_heads_are_read(run: Values, groups: Mapping[str, Values]) -> Values:
+    """Raise SettingError where heads are given, and neither the layer nor the readout has any: messages that edges
+    carry are read out by their mean."""
+    name = groups["model"].get("model")
+    if name is not None and LAYERS[name].over_edges and "num_heads" not in LAYERS[name].reads:
+        defaults = PropertySettings()
+        check_model_reads(groups["model"], defaults, [other for other in vars(defaults) if other != "num_heads"], name)
+    return {}
+
+
 SETTINGS = TaskSettings(
     name="molecules",
     task="edgewise.learn.tasks.molecules.task:TASK",
@@ -59,4 +72,5 @@ SETTINGS = TaskSettings(
     defaults=ROW_DEFAULTS,
     required=("smiles_columns",),
     unused=dict.fromkeys(("text_columns", "node_column", "node_type_column", "category_columns"), ""),
+    derive=check_heads_are_read,
 )
