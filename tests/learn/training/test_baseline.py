@@ -12,6 +12,7 @@ from edgewise.learn.training.baseline import (
     finite_features,
     fit_forest,
     fit_mean,
+    fit_words,
     num_trees,
     short_seed,
 )
@@ -110,3 +111,14 @@ def test_larger_tables_get_fewer_trees():
     assert num_trees(900, 200, 1) == 500
     assert num_trees(100_000, 400, 1) == 100
     assert num_trees(900, 200, 27) == 185
+
+
+@pytest.mark.parametrize("num_classes", [(2,), (0,)], ids=["classes", "numbers"])
+def test_only_ratios_of_weights_matter_to_models_of_words(num_classes):
+    """Where all weights were small, the priors of scikit-learn's models left them nothing to learn."""
+    texts, targets = ["good film", "a good day", "bad film", "a bad day"] * 3, np.array([[1.0], [1], [0], [0]] * 3)
+    weights = np.array([1.0, 2, 3, 4] * 3)
+    for name, model in fit_words(texts, targets, weights, num_classes).items():
+        light = fit_words(texts, targets, weights / 4096, num_classes)[name]
+        np.testing.assert_allclose(model.predict(texts), light.predict(texts), atol=1e-6, err_msg=name)
+        assert np.ptp(light.predict(texts)[0][:, -1] if num_classes[0] else light.predict(texts)[0]) > 0.5

@@ -281,7 +281,8 @@ def fit_words(
         models = []
         for column, rows in enumerate(known_rows):
             model = make()
-            weight = {f"{model.steps[-1][0]}__sample_weight": weights[rows]}
+            # Of weights only the ratios matter, but scikit-learn adds them to a prior of fixed size.
+            weight = {f"{model.steps[-1][0]}__sample_weight": weights[rows] / weights[rows].mean()}
             models.append(model.fit([texts[row] for row in rows], targets[rows, column], **weight))
         fitted[name] = Baseline(tuple(models), num_classes)
 
