@@ -9,7 +9,7 @@ import pytest
 from edgewise.learn.readers.molecules.data import molecules_from_arrays
 from edgewise.learn.tables.split import Splits, evenly_spaced
 from edgewise.learn.tasks.molecules.task import TABLE
-from edgewise.learn.tasks.targets import rows_to_fit
+from edgewise.learn.tasks.targets import balanced, rows_to_fit
 
 NAN = np.nan
 
@@ -41,3 +41,18 @@ def test_rows_of_a_rare_target_are_among_those_that_baselines_are_fitted_to(monk
     assert rows_to_fit(table, np.arange(12)).tolist() == [0, 2, 4, 7, 11]
     targets[11, 1] = 1.0
     assert rows_to_fit(replace(table, targets=targets), np.arange(12)).tolist() == [0, 4, 7, 11]
+
+
+def test_classes_are_balanced_as_scikit_learn_balances_them():
+    """Rows were counted whatever they weigh: those without weight, too, made their class common."""
+    from sklearn.utils.class_weight import compute_class_weight
+
+    targets, weights = np.array([0.0, 0, 0, 1, NAN, 2, 2]), np.array([2.0, 1, 0, 1, 9, 0.5, 1.5])
+    is_known = ~np.isnan(targets)
+    expected = compute_class_weight(
+        "balanced", classes=np.arange(3), y=targets[is_known].astype(int), sample_weight=weights[is_known]
+    )
+    np.testing.assert_allclose(balanced(targets, weights, 3), expected)
+    doubled = np.repeat(targets[is_known], np.array([2, 1, 0, 1, 1, 3]))
+    as_doubled = balanced(targets[is_known], np.array([2.0, 1, 0, 1, 1, 3]), 3)
+    assert balanced(doubled, np.ones(len(doubled)), 3) == as_doubled

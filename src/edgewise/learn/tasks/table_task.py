@@ -266,9 +266,10 @@ class TableTask(Generic[Job, Dataset, T]):
         loss = TargetLoss(fitted.task_type, recipe.loss_function, recipe.huber_width, fitted.num_classes)
         if prepared.settings.class_weight is None:
             return loss
-        targets = prepared.data.rows.targets[prepared.splits.train]
+        table, rows = prepared.data.rows, prepared.splits.train
         weights = tuple(
-            balanced(targets[:, column], len(labels)) for column, labels in enumerate(fitted.classes.values())
+            balanced(table.targets[rows, column], table.weights[rows], len(labels))
+            for column, labels in enumerate(fitted.classes.values())
         )
         return replace(loss, class_weights=weights)
 

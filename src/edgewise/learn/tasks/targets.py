@@ -28,9 +28,11 @@ def outputs_of(predictions: Sequence[Prediction]) -> list[np.ndarray]:
     ]
 
 
-def balanced(targets: np.ndarray, num_classes: int) -> tuple[float, ...]:
-    """The weight of each class, (known targets) / (classes · targets of the class), as scikit-learn's `balanced`."""
-    counts = np.bincount(targets[~np.isnan(targets)].astype(np.int64), minlength=num_classes)
+def balanced(targets: np.ndarray, weights: np.ndarray, num_classes: int) -> tuple[float, ...]:
+    """The weight of each class, (known targets) / (classes · targets of the class), as scikit-learn's `balanced`: rows
+    are counted by their weight."""
+    is_known = ~np.isnan(targets)
+    counts = np.bincount(targets[is_known].astype(np.int64), weights[is_known], minlength=num_classes)
     return tuple(float(counts.sum() / (num_classes * count)) if count else 0.0 for count in counts)
 
 
