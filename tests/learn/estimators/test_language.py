@@ -112,6 +112,8 @@ def test_the_schedule(settings, expected):
     ("settings", "message"),
     [
         ({"model": "gat"}, "expected one of gpt2"),
+        ({"model": np.array(["gpt2"])}, r"model = \['gpt2'\]; expected str"),
+        ({"logger": np.array(["csv", "wandb"])}, r"logger is \['csv', 'wandb'\]"),
         ({"tokens": "syllables"}, "tokens is 'syllables'"),
         ({"split_sizes": (0.5, 0.2, 0.3)}, "two fractions"),
         ({"steps": 0}, "steps is 0"),

@@ -2,6 +2,7 @@
 
 import pytest
 
+from edgewise import SettingError
 from edgewise.learn.tasks.config import default_of, fields, owners_of, with_numbers_of_task
 from edgewise.learn.tasks.registry import names, settings_of
 from edgewise.learn.training.folder import FILE_SETTINGS
@@ -21,6 +22,14 @@ def test_none_is_the_number_of_the_task_or_one_that_the_task_chooses(name):
         "nodes": ["batch_size"], "edges": ["batch_size"], "links": ["batch_size"],
     }  # fmt: skip
     assert chosen_by_task == by_task.get(name, [])
+
+
+@pytest.mark.parametrize("name", [name for name in names() if settings_of(name).presets])
+@pytest.mark.parametrize("model", [["lstm"], {"lstm": 1}, 3, True], ids=str)
+def test_a_model_that_is_no_word_is_refused(name, model):
+    """Those of texts ended in a TypeError where a configuration file had a list."""
+    with pytest.raises(SettingError, match=r"file\.toml has model = .*; expected str\.$"):
+        settings_of(name).of({"data": ["a.csv"], "model": model}, "file.toml")
 
 
 def test_a_run_folder_knows_every_setting_that_names_a_file():

@@ -77,7 +77,7 @@ def changed_settings(estimator: object) -> dict[str, object]:
     if not isinstance(seed := getattr(estimator, "random_state", 0), int | np.integer):
         raise SettingError(f"random_state is {seed!r:.60}; expected a whole number.")
 
-    if (logger := getattr(estimator, "logger", None)) not in (None, "csv"):
+    if (logger := plain(getattr(estimator, "logger", None))) not in (None, "csv"):
         raise SettingError(
             f"logger is {logger!r:.60}; an estimator writes no logs: leave it out, or train with `edgewise train`."
         )
@@ -87,12 +87,12 @@ def changed_settings(estimator: object) -> dict[str, object]:
 
 
 def plain(value: object) -> object:
-    """Numbers of numpy as Python's, and nothing that is None."""
+    """Numbers and arrays of numpy as Python's, and nothing that is None."""
     if isinstance(value, dict):
         return {name: plain(part) for name, part in value.items() if part is not None}
     if isinstance(value, list | tuple):
         return type(value)(plain(part) for part in value)
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, np.generic | np.ndarray) else value
 
 
 def parameters_from_config(config: Mapping[str, object], parameters: Collection[str]) -> dict[str, object]:

@@ -251,6 +251,8 @@ def split_by_owner(declared: TaskSettings, config: Values, source: str) -> tuple
     check_read(declared, given, source)
     for name, value in given.items():
         if name == "model" and declared.presets:
+            if not isinstance(value, str | None):
+                raise SettingError(f"{source} has model = {value!r:.60}; expected str.")
             values[""][name] = value
             continue
         if name in declared.unused:
