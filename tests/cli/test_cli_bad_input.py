@@ -190,6 +190,15 @@ def test_configuration_files_with_mistakes(table, edgewise, tmp_path, content, m
     assert str(config) in err
 
 
+@pytest.mark.parametrize("data", ["3", "true", "{ a = 1 }", "[1]"])
+def test_data_of_a_configuration_file_that_names_no_files(edgewise, tmp_path, data):
+    """Without -o the run folder is named by the file; a number there ended in a TypeError."""
+    config = tmp_path / "my.toml"
+    config.write_text(f'data = {data}\nsmiles-columns = ["smiles"]\n')
+    err = fails(edgewise("train", "molecules", "--config-path", config))
+    assert f"{config} has " in err and "data" in err
+
+
 def test_what_is_needed_and_not_said(table, edgewise, tmp_path):
     assert "no data file was given" in fails(edgewise("train", "--smiles-columns", "smiles", "-o", tmp_path / "run"))
     assert "no --smiles-columns were given" in fails(edgewise("train", table, "-o", tmp_path / "run"))

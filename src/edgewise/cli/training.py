@@ -86,7 +86,8 @@ def check_is_file(first: str) -> None:
 def default_folder(settings: dict[str, Any]) -> str:
     """The default run folder: runs/ and the name of the data file."""
     data = settings.get("data") or ["run"]
-    name = Path(data if isinstance(data, str) else str(data[0])).name
+    # What else a configuration file has in its place is refused later.
+    name = Path(str(data[0] if isinstance(data, list | tuple) else data)).name
     return f"runs/{name.split('.')[0] or 'run'}"
 
 
