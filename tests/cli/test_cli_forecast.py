@@ -31,6 +31,14 @@ def learn(edgewise, chain, tmp_path):
     return run
 
 
+def test_no_validation_is_said(learn):
+    """Patience and the best epoch do nothing then, which was passed over for series, sentences and pairs."""
+    code, out, _ = learn("--epochs", 1, "--split-sizes", 0.8, 0, 0.2, "--patience", 1)
+    assert code == 0
+    assert "0 validation and 36 test stretches" in out
+    assert "no validation stretches: the last epoch is used" in out
+
+
 def test_a_forecast_depends_on_the_neighbors(learn, chain, edgewise, paste, tmp_path):
     recipe = ["--epochs", 6, "--learning-rate", 0.03, "--batch-size", 8]
     code, out, err = learn(*recipe)

@@ -79,6 +79,7 @@ def test_it_learns_what_the_context_says(files, edgewise, paste, tmp_path, model
     code, out, err = edgewise("train", *files, *sizes, *model, "-o", run)
     assert (code, err) == (0, "")
     assert "80 sentences, 0 rejected; 4 tags" in out
+    assert "no validation sentences: the last epoch is used" in out  # of two files
     assert "each word's most frequent tag" in out
     paste(out)
     metrics = json.loads((run / "metrics.json").read_text())

@@ -327,6 +327,8 @@ class Task(Generic[Job, Dataset, Split, Model]):
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
         notes = (*self.warnings(prepared), *self.notes(prepared))
         lines = [opening, *first_rejected(prepared.rejected, folder), split_line(counts, row_noun)]
+        if not counts["val"]:
+            lines.append(f"  no validation {row_noun}s: the last epoch is used")
         return [*lines, *(f"  {note}" for note in notes)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:

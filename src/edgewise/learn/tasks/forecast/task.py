@@ -123,6 +123,8 @@ def describe(prepared: PreparedSeries, folder: RunFolder) -> list[str]:
 
     counts = split_line({split: len(starts) for split, starts in prepared.splits.items()}, "stretch", "stretches")
     lines.append(f"{counts}, by time: {plural(model.context, 'step')} read, {model.horizon} predicted")
+    if not len(prepared.splits["val"]):
+        lines.append("  no validation stretches: the last epoch is used")
     return lines
 
 
