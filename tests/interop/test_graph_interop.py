@@ -478,6 +478,19 @@ def test_edges_of_a_batch_need_its_nodes():
     assert Graph.of((nodes, edges)).edges.senders.tolist() == [0, 1, 3]
 
 
+def test_a_batch_of_graphs_that_name_their_types_in_another_order():
+    edges = edges_of([(0, 1), (1, 2)], 3, 3)
+    words = [("single", "double"), ("double", "single"), ("double", "aromatic")]
+    members = [Graph(None, edges, edge_types=Types.of(names)) for names in words]
+    batch = Batch.from_data_list([to_pyg(member) for member in members])
+    found, expected = from_pyg(batch).edge_types, Graph.batch(members).edge_types
+    assert found.names == expected.names == ("single", "double", "aromatic")
+    assert found.of_row.tolist() == expected.of_row.tolist() == [0, 1, 1, 0, 1, 2]
+    batch.edge_type = torch.full_like(batch.edge_type, 2)
+    with pytest.raises(DataError, match="edge_type does not fit edge_type_names: a type of a row has no name in its"):
+        from_pyg(batch)
+
+
 def test_a_table_of_edges_alone_is_read_as_beside_one_of_nodes():
     edges = pd.DataFrame({"sender": ["a", "b"], "receiver": ["b", "c"], "km": [1.0, np.nan], "type": ["x", "y"]})
     edges["weight"] = [3.0, 4.0]

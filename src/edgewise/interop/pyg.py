@@ -99,32 +99,46 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
     num_nodes = _num_nodes(data, "data")
     edges = Edges.from_edge_index(index, num_nodes)
     is_batch = "batch" in data and data.batch is not None
-    offsets = None
+    offsets = graph_of_node = graph_of_edge = None
     if is_batch:
-        _, offsets = _graphs(data, num_nodes, "data")
+        graph_of_node, offsets = _graphs(data, num_nodes, "data")
+        graph_of_edge = graph_of_node[edges.receivers]
     num_graphs = 1 if offsets is None else len(offsets) - 1
-    lists = {name: data[name] for name in ("node_names", "node_type_names", "edge_type_names") if name in data}
-    if is_batch:  # of lists there is one for each graph
-        lists = {
-            name: list(chain(*names)) if name == "node_names" else names[0] for name, names in lists.items() if names
-        }
-    types = {
-        name: Types(data[name], _num_types(data[name], lists.get(f"{name}_names")), lists.get(f"{name}_names"))
-        for name in ("node_type", "edge_type")
-        if name in data
-    }
     held_by_edges = _edge_features(data, edges.num_edges, edge_attribute)
     return Graph(
         _table("x", data.x, num_nodes) if "x" in data else None,
         edges,
         held_by_edges,
         _table("u", data.u, num_graphs) if "u" in data else None,
-        types.get("node_type"),
-        types.get("edge_type"),
+        _types(data, "node_type", graph_of_node),
+        _types(data, "edge_type", graph_of_edge),
         _table("pos", data.pos, num_nodes) if "pos" in data else None,
         offsets,
-        _names(lists["node_names"], num_nodes) if "node_names" in lists else None,
+        _names(list(chain(*data.node_names)) if is_batch else data.node_names, num_nodes)
+        if "node_names" in data
+        else None,
     )
+
+
+def _types(data: "Data", name: str, graph_of_row: Tensor | None) -> Types | None:
+    """The types of nodes or edges. Their names are a list, in a batch one for each graph, which may have others, or the
+    same in another order: types of the same name are one type."""
+    if name not in data:
+        return None
+    of_row, names = data[name], None
+    if f"{name}_names" in data:
+        names = data[f"{name}_names"]
+    if graph_of_row is not None and names:
+        counts = torch.tensor([len(of_graph) for of_graph in names], device=of_row.device)
+        if of_row.shape != graph_of_row.shape or bool(((of_row < 0) | (of_row >= counts[graph_of_row])).any()):
+            raise DataError(f"from_pyg: {name} does not fit {name}_names: a type of a row has no name in its graph.")
+        listed = list(chain(*names))
+        names = tuple(dict.fromkeys(listed))
+        number = {type_name: index for index, type_name in enumerate(names)}
+        numbers = torch.tensor([number[type_name] for type_name in listed], dtype=torch.int64, device=of_row.device)
+        of_row = numbers[(counts.cumsum(0) - counts)[graph_of_row] + of_row]
+
+    return Types(of_row, _num_types(of_row, names), None if names is None else tuple(names))
 
 
 def _warn_of_unread(data: "Data | HeteroData") -> None:
