@@ -20,6 +20,7 @@ from edgewise import (
     GATv2,
     Lengths,
     Mask,
+    MeanConvolution,
     MissingExtraError,
     ScaledDot,
     Segments,
@@ -27,6 +28,7 @@ from edgewise import (
     ShapeError,
     Softmax,
     Sparsemax,
+    SymmetricConvolution,
     UnsupportedError,
     Window,
     aggregate,
@@ -35,6 +37,7 @@ from edgewise import (
     why,
 )
 from edgewise.errors import DataError, RunFolderError, WriteError
+from edgewise.layers import GraphAttention
 from edgewise.score import GAT
 
 pytestmark = pytest.mark.usefixtures("shapes_unchecked")
@@ -221,6 +224,27 @@ def test_a_wrong_shape_names_the_axis_the_arguments_and_both_sizes(name):
         with pytest.raises(ShapeError) as caught:
             attend(**arguments, backend=backend)
         assert str(caught.value) == message
+
+
+def test_what_is_on_another_device_is_named():
+    x, edges = torch.ones(5, 4, device="meta"), Edges([0, 1], [1, 0], 5, 5)
+    table, lengths = Mask(torch.ones(5, 5, dtype=torch.bool)), Lengths(torch.tensor(3))
+    elsewhere = [edges, table, lengths, Segments([0, 5]), Causal() & lengths, table.to("meta") | edges, edges | table]
+    for neighborhood in [*elsewhere, edges | table.to("meta")]:
+        remedy = f"meta but {type(neighborhood).__name__} is on cpu; neighborhood.to('meta') moves it."
+        for verb, call in (
+            ("attend", lambda nb: attend(x, x, x, nb)),
+            ("attention_weights", lambda nb: attention_weights(x, x, nb)),
+            ("aggregate", lambda nb: aggregate(x, nb)),
+            ("why", lambda nb: why(x, x, x, nb)),
+        ):
+            with pytest.raises(ShapeError, match=re.escape(f"{verb}: the tensors are on {remedy}")):
+                call(neighborhood)
+    for layer in (SymmetricConvolution(4, 3), MeanConvolution(4, 3), GraphAttention(4, 2)):
+        with pytest.raises(ShapeError, match=re.escape("Edges is on cpu; neighborhood.to('meta') moves it.")):
+            layer.to("meta")(x, edges)
+    with pytest.raises(ShapeError, match=r"^attend: query is on meta but GATv2\.vector is on cpu\.$"):
+        attend(x, x, x, score=GATv2(torch.ones(4)))
 
 
 def test_the_verb_that_was_called_is_named():

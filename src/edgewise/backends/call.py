@@ -8,7 +8,15 @@ import torch
 from torch import Tensor
 
 from edgewise.errors import SettingError, ShapeError
-from edgewise.neighborhood import EdgeRows, Edges, GivenNeighborhood, Neighborhood, is_edge_index, neighborhood_of
+from edgewise.neighborhood import (
+    EdgeRows,
+    Edges,
+    GivenNeighborhood,
+    Neighborhood,
+    is_edge_index,
+    neighborhood_of,
+    require_device,
+)
 from edgewise.neighborhood.checks import broadcast_shape
 from edgewise.neighborhood.index import require_dense
 from edgewise.normalize import Normalize, Softmax
@@ -155,6 +163,7 @@ def checked_call(
     if not isinstance(neighborhood, Neighborhood):
         sizes = (x.shape[-2] if x.dim() > 1 else 0 for x in (query, key))
         neighborhood = neighborhood_of(verb, neighborhood, *sizes)
+    require_device(verb, neighborhood, query.device)
     call = Call(query, key, value, neighborhood, score, normalize, bias, edge_key, edge_value, dropout, edge_rows)
     if edge_rows is not None:
         _check_rows(verb, call)
@@ -279,8 +288,9 @@ def _check_nodes(verb: str, call: Call) -> None:
         _same(verb, "key", ("key", call.num_keys), ("value", call.value.shape[-2]))
     if isinstance(call.score, SAME_KEY_DIM):
         _same(verb, "key_dim", ("query", call.query.shape[-1]), ("key", call.key.shape[-1]))
-    for name, (field, _) in _fields(call.score).items():
-        _check_field(verb, call, name, field)
+    for part in (call.score, call.normalize):
+        for name, (field, _) in _fields(part).items():
+            _check_field(verb, call, f"{type(part).__name__}.{name}", field)
     own_queries, own_keys = call.neighborhood.fixed_sizes
     owner = type(call.neighborhood).__name__
     if own_queries is not None:
@@ -289,10 +299,12 @@ def _check_nodes(verb: str, call: Call) -> None:
         _same(verb, "key", ("key", call.num_keys), (owner, own_keys))
 
 
-def _check_field(verb: str, call: Call, name: str, field: Tensor) -> None:
+def _check_field(verb: str, call: Call, owner: str, field: Tensor) -> None:
     """The features of a field of the score are those of the query, the key, or (a matrix) of both."""
-    owner = f"{type(call.score).__name__}.{name}"
     require_dense(verb, owner, field)
+    device, name = call.query.device, owner.partition(".")[2]
+    if field.device != device and field.dim() > 0:  # torch takes a single number from the CPU
+        raise ShapeError(f"{verb}: query is on {device} but {owner} is on {field.device}.")
     if name in ("query_vector", "weight"):
         _same(verb, "query_dim", ("query", call.query.shape[-1]), (owner, field.shape[-2 if name == "weight" else -1]))
     if name in ("vector", "key_vector", "weight"):

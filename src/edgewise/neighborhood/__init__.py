@@ -22,6 +22,7 @@ from edgewise.neighborhood.given import (
     looped,
     membership,
     neighborhood_of,
+    require_device,
 )
 from edgewise.neighborhood.mask import Mask
 from edgewise.neighborhood.pairs import Edges, Intersection, Neighborhood, RangeIntersection, Ranges, Union
@@ -60,5 +61,6 @@ __all__ = [
     "looped",
     "membership",
     "neighborhood_of",
+    "require_device",
     "virtual_edges",
 ]

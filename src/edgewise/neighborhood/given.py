@@ -56,7 +56,18 @@ def edges_of(
     if beside is not None and not isinstance(converted, Edges):
         raise ShapeError(f"{verb}: edge features need Edges; to_edges() makes them of a neighborhood.")
     converted._resolve(verb, num_queries, num_keys)
+    if device is not None:
+        require_device(verb, converted, device)
     return converted.to_edges(num_queries, num_keys, device)
+
+
+def require_device(verb: str, neighborhood: Neighborhood, device: torch.device) -> None:
+    """Raise a ShapeError where the neighborhood has tensors on another device than those that it goes with."""
+    if (actual := neighborhood._device(device)) != device:
+        name = type(neighborhood).__name__
+        raise ShapeError(
+            f"{verb}: the tensors are on {device} but {name} is on {actual}; neighborhood.to({str(device)!r}) moves it."
+        )
 
 
 def is_edge_index(neighborhood: Any) -> bool:

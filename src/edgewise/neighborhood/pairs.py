@@ -368,7 +368,10 @@ class Joined(Neighborhood):
         return replace(self, parts=tuple(part.to(device) for part in self.parts))
 
     def _device(self, device: Any) -> Any:
-        return reduce(lambda device, part: part._device(device), self.parts, device)
+        for part in self.parts:  # that of the first which is elsewhere, so that no other hides it
+            if (of_part := part._device(device)) != device:
+                return of_part
+        return device
 
 
 @dataclass(frozen=True, eq=False)
