@@ -175,6 +175,19 @@ def test_the_layer_follows_the_order_of_nodes_and_edges():
     torch.testing.assert_close(layer(nodes[places], shuffled, edge[order]), layer(nodes, RING, edge)[places])
 
 
+@pytest.mark.parametrize(
+    ("queries", "message"),
+    [
+        ([-1], "query -1 is chosen, but they are 0 … 2"),
+        ([3], "query 3 is chosen, but they are 0 … 2"),
+        (torch.tensor([True, False]), r"a mask of queries must have the shape \(3,\)"),
+    ],
+)
+def test_queries_of_a_trace_that_do_not_exist_are_refused_as_elsewhere(queries, message):
+    with pytest.raises(ShapeError, match=message):
+        EdgeAttention(4, 0, 4, num_heads=2)(torch.randn(3, 4), RING, trace=Trace(queries=queries))
+
+
 def test_what_does_not_fit_is_refused():
     layer = DirectedMessages(4, 3, 8)
     with pytest.raises(ShapeError, match="axis 'feature' is 2"):

@@ -23,7 +23,7 @@ from edgewise.neighborhood.index import integers, unchecked
 def weigh(call: Call, top: int | None, queries: Tensor | list[int] | None) -> Weights:
     """The weights of a call, of the chosen queries, all of them or the strongest of each row."""
     top = None if top is None else count("attention_weights", "top", top)
-    chosen = _chosen(call, queries)
+    chosen = None if queries is None else chosen_queries(queries, call.num_queries, call.query.device)
     neighborhood, is_fused = call.neighborhood, _is_fused(call)
     if isinstance(neighborhood, Edges):
         weighted_edges = _weigh_edges(call, neighborhood, is_fused, top, chosen)
@@ -44,15 +44,22 @@ def _is_fused(call: Call) -> bool:
     return not (torch.is_grad_enabled() and any(x.requires_grad for x in call.held)) and not triton.refusals(call)
 
 
-def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
-    if queries is None:
-        return None
+def chosen_queries(queries: Tensor | list[int], num_queries: int, device: torch.device) -> Tensor:
+    """The positions of the chosen queries, ascending, each once.
 
-    chosen = torch.as_tensor(queries, device=call.query.device)
+    Args:
+        queries: positions, or a mask `(query)`.
+        num_queries: how many queries there are.
+        device: where the positions are wanted.
+
+    Raises:
+        ShapeError: a query does not exist, or the mask is not one number a query.
+    """
+    chosen = torch.as_tensor(queries, device=device)
     if chosen.dtype == torch.bool:
-        if chosen.shape != (call.num_queries,):
+        if chosen.shape != (num_queries,):
             raise ShapeError(
-                f"attention_weights: a mask of queries must have the shape ({call.num_queries},), one for each query, "
+                f"attention_weights: a mask of queries must have the shape ({num_queries},), one for each query, "
                 f"not {tuple(chosen.shape)}."
             )
         return chosen.nonzero().squeeze(-1)
@@ -60,9 +67,9 @@ def _chosen(call: Call, queries: Tensor | list[int] | None) -> Tensor | None:
     chosen = integers("attention_weights", "queries", chosen).flatten()
     if chosen.numel() != 1:
         chosen = chosen.unique()
-    if chosen.numel() > 0 and not 0 <= (low := int(chosen[0])) <= (high := int(chosen[-1])) < call.num_queries:
+    if chosen.numel() > 0 and not 0 <= (low := int(chosen[0])) <= (high := int(chosen[-1])) < num_queries:
         raise ShapeError(
-            f"attention_weights: query {low if low < 0 else high} is chosen, but they are 0 … {call.num_queries - 1}."
+            f"attention_weights: query {low if low < 0 else high} is chosen, but they are 0 … {num_queries - 1}."
         )
 
     return chosen

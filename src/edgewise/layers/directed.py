@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.backends import numba
 from edgewise.backends.autograd import transform_at_work
+from edgewise.backends.weigh import chosen_queries
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Trace, Weights
 from edgewise.layers.given import refuse_pair, require_nodes, weight_of
@@ -136,8 +137,9 @@ class EdgeAttention(nn.Module):
         """The weights among edges as those among nodes: what k → j is to j → i, k is to i."""
         leads_to_query = None
         if trace.queries is not None:
-            is_query = torch.zeros(edges.num_receivers, dtype=torch.bool, device=edges.receivers.device)
-            is_query[trace.queries] = True
+            device = edges.receivers.device
+            is_query = torch.zeros(edges.num_receivers, dtype=torch.bool, device=device)
+            is_query[chosen_queries(trace.queries, edges.num_receivers, device)] = True
             leads_to_query = is_query[edges.receivers]
         weights = attention_weights(
             query, key, edges.line_graph, normalize=self.normalize(), top=trace.top, queries=leads_to_query
