@@ -434,6 +434,17 @@ def test_a_readout_sees_each_graph_alone_and_no_order(how):
     assert torch.autograd.grad(layer(x, offsets).sum(), x)[0].isfinite().all()
 
 
+def test_a_number_of_graphs_beside_offsets_that_name_another_is_refused():
+    """It was ignored: fewer vectors came than were asked for."""
+    nodes, offsets = torch.randn(5, 4), torch.tensor([0, 2, 5])
+    readout = Readout(4, "sum")
+    assert readout(nodes, offsets, num_graphs=2).shape == readout(nodes, batch=offsets, num_graphs=2).shape == (2, 4)
+    with pytest.raises(ShapeError, match="num_graphs is 7, but the nodes are of 2 graphs; drop it, or pass"):
+        readout(nodes, offsets, num_graphs=7)
+    with pytest.raises(ShapeError, match="num_graphs is 3, but the nodes are of 1 graph;"):
+        readout(nodes, num_graphs=3)
+
+
 def test_a_readout_by_attention_by_hand_and_its_trace():
     layer, trace = ready(Readout(12, "attention", num_heads=3)), Trace()
     x, offsets = nodes(num_nodes=5), torch.tensor([0, 2, 5])

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError, plural
 from edgewise.graph import Trace
 from edgewise.layers.given import offsets_of, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
@@ -61,10 +61,18 @@ class Readout(nn.Module):
                 there are nodes.
             num_graphs: how many graphs there are; by default those up to the last one in the vector.
             trace: where the weights are recorded.
+
+        Raises:
+            ShapeError: `num_graphs` is not the number of graphs that the offsets name.
         """
         size, weight = (size_of(self.key), weight_of(self.key)) if self.aggregation == "attention" else (None, None)
         require_nodes("Readout", nodes, size, weight)
         members = offsets if isinstance(offsets, Edges) else members_of(offsets, batch, num_graphs, nodes)
+        if num_graphs is not None and members.num_receivers != num_graphs:
+            raise ShapeError(
+                f"Readout: num_graphs is {num_graphs}, but the nodes are of {plural(members.num_receivers, 'graph')}; "
+                "drop it, or pass the graph of each node: batch=…"
+            )
         if self.aggregation != "attention":
             return aggregate(nodes, members, self.aggregation)
 
