@@ -256,6 +256,20 @@ def test_gradients_of_a_later_call_reach_its_own_keys_and_values_only():
     assert first.grad is None
 
 
+@pytest.mark.parametrize(
+    "modes", [(torch.inference_mode, torch.no_grad), (torch.no_grad, torch.inference_mode)], ids=["out", "into"]
+)
+def test_a_cache_goes_on_outside_inference_mode(modes):
+    """What was filled within it could not be written after it."""
+    layer, nodes = MultiHeadAttention(8, 2, position=RotaryPosition(4)), torch.randn(2, 5, 8)
+    cache, steps = LayerCache(), (nodes[:, :3], nodes[:, 3:])
+    parts = []
+    for mode, step in zip(modes, steps, strict=True):
+        with mode():
+            parts.append(layer(step, neighborhood=Causal(), cache=cache))
+    torch.testing.assert_close(torch.cat(parts, 1), layer(nodes, neighborhood=Causal()).detach())
+
+
 def test_a_cache_belongs_to_one_batch():
     layer, cache = MultiHeadAttention(8, 2), LayerCache()
     layer(torch.randn(4, 3, 8), neighborhood=Causal(), cache=cache)

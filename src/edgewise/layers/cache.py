@@ -135,7 +135,7 @@ def _of(layers: list[LayerCache], number: int, is_fixed: bool) -> LayerCache:
 def _with_room(buffer: Tensor | None, new: Tensor, length: int, axis: int) -> Tensor:
     """The buffer, or one of twice the size with the same content, so that the new nodes fit after `length`."""
     needed = length + new.shape[axis]
-    if buffer is not None and buffer.shape[axis] >= needed:
+    if buffer is not None and buffer.shape[axis] >= needed and _is_writable(buffer):
         return buffer
     shape = list(new.shape)
     shape[axis] = max(needed, 2 * length, 16)
@@ -143,6 +143,11 @@ def _with_room(buffer: Tensor | None, new: Tensor, length: int, axis: int) -> Te
     if buffer is not None:
         grown.narrow(axis, 0, length).copy_(buffer.narrow(axis, 0, length))
     return grown
+
+
+def _is_writable(buffer: Tensor) -> bool:
+    """Whether a buffer may be written: what inference mode made, within it only. The compiler cannot trace this."""
+    return torch.compiler.is_compiling() or torch.is_inference_mode_enabled() or not buffer.is_inference()
 
 
 def _with_gradient(held: Tensor, new: Tensor) -> Tensor:
