@@ -332,6 +332,15 @@ def test_positions_that_were_not_learned():
             LearnedPosition(9, 4)(torch.zeros(2, 4), positions)
 
 
+@pytest.mark.parametrize("dtype", [torch.bool, torch.float32, torch.complex64])
+@pytest.mark.parametrize("position", ["alibi", "rotary"])
+def test_positions_are_whole_numbers(position, dtype, shapes_unchecked):
+    """A mask in their place was taken for 0 and 1, or failed in torch."""
+    attention = layer(position)
+    with pytest.raises(ShapeError, match=rf"positions must be whole numbers \(\*batch, 5\), .* not {dtype}"):
+        attention(nodes()[..., :5, :], positions=torch.ones(5, dtype=dtype))
+
+
 def test_more_queries_than_keys_need_positions():
     attention = layer("alibi")
     with pytest.raises(ShapeError, match="9 queries and 4 keys"):

@@ -151,7 +151,8 @@ def require_positions(
         num_positions: how many positions there are; checked on a CPU only, as a device would have to be waited for.
     """
     require_tensors(owner, {name: positions})
-    if positions.dim() == 0 or positions.shape[-1] != num_nodes or positions.is_floating_point():
+    is_whole = not (positions.is_floating_point() or positions.is_complex() or positions.dtype == torch.bool)
+    if positions.dim() == 0 or positions.shape[-1] != num_nodes or not is_whole:
         raise ShapeError(
             f"{owner}: {name} must be whole numbers (*batch, {num_nodes}), one for each node, not {positions.dtype} "
             f"{tuple(positions.shape)}."
