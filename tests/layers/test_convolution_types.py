@@ -87,6 +87,26 @@ def test_sparse_features_are_the_same_features(layer):
     torch.testing.assert_close(layer(sparse, GRAPH), layer(x, GRAPH))
 
 
+@pytest.mark.parametrize(
+    ("make", "num_features"),
+    [
+        (lambda: NeighborConvolution(4, 3, "max", project=False), 0),
+        (lambda: NeighborConvolution(4, 3, "min", project=False), 0),
+        (lambda: IsomorphismConvolution(4, 3, network=nn.Linear(4, 3)), 0),
+        (lambda: IsomorphismConvolution(4, 3, edge_dim=2), 2),
+    ],
+    ids=["max", "min", "network", "edges"],
+)
+def test_sparse_features_where_nothing_linear_goes_before_the_sum(make, num_features):
+    """They are a table there; they were refused, though the docstrings take them."""
+    test_sparse_features_are_the_same_features(_with_features(ready(make()), num_features))
+
+
+def _with_features(layer, num_features):
+    features = [normal(GRAPH.num_edges, num_features)] if num_features else []
+    return lambda x, edges: layer(x, edges, *features)
+
+
 def test_the_mean_is_the_mean_convolution():
     layer, mean = ready(NeighborConvolution(4, 3)), MeanConvolution(4, 3).double()
     mean.load_state_dict(layer.state_dict())

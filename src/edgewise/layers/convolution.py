@@ -12,7 +12,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError, ShapeError
-from edgewise.layers.feature import FeatureLinear, Pair, weighted_sum
+from edgewise.layers.feature import FeatureLinear, Nodes, Pair, weighted_sum
 from edgewise.layers.given import pair_of, require_edges, size_of, two, weight_of
 from edgewise.layers.heads import for_nodes, require_choice
 from edgewise.layers.linear import Linear
@@ -184,7 +184,7 @@ class NeighborConvolution(nn.Module):
 
         # A matrix may go before a sum, where it works on nodes that need not be dense.
         is_linear = self.aggregation in ("sum", "mean") and self.pool is None
-        out = reduce(self.neighbors(source)) if is_linear else self.neighbors(reduce(source))
+        out = reduce(self.neighbors(source)) if is_linear else self.neighbors(reduce(_dense(source)))
         out = out if self.bias is None else out + self.bias
         out = out if self.itself is None else out + self.itself(target)
 
@@ -263,6 +263,8 @@ class IsomorphismConvolution(nn.Module):
         if self.network is None and self.edge is None:
             target = self.first(target)
             source = target if not isinstance(nodes, tuple) else self.first(source)
+        else:
+            source, target = _dense(source), _dense(target)
         if self.edge is None and edge_features is None:
             neighborhood = for_nodes(owner, edges, source, target)
             sums = aggregate(source, neighborhood, "sum", num_queries=target.shape[-2])
@@ -280,6 +282,11 @@ class IsomorphismConvolution(nn.Module):
 
         sums = sums if self.edge is None else self.first(sums)
         return self.second(self.activation(sums + self.bias))
+
+
+def _dense(nodes: Nodes) -> Tensor:
+    """Nodes as a table: for what is not linear, where zeros count."""
+    return nodes if isinstance(nodes, Tensor) else nodes.to_dense()
 
 
 def spread_evenly(
