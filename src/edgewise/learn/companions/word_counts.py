@@ -224,7 +224,7 @@ class FeatureCounts:
             occurrences = csr_array((np.ones(len(columns), np.float32), columns, row_starts), shape=shape)
             occurrences.sum_duplicates()
             occurrences.data[:] = 1
-            for side, members in enumerate(sides_of(targets[chosen], loss, at(weights, chosen))):
+            for side, members in enumerate(sides_of(targets[chosen], loss, weights_of(weights, chosen))):
                 feature_counts[side].add_(torch.from_numpy(occurrences.T @ members.numpy()))
                 row_counts[side].add_(members.sum(0))
 
@@ -258,7 +258,7 @@ class FeatureCounts:
             feature_ids = model.feature_ids(tokens, _starts(offsets))
             is_counted = (feature_ids < len(model.weights) - 1).unsqueeze(2)
             of_row = (
-                sides_of(targets[chosen], self.loss, at(self.weights, chosen))
+                sides_of(targets[chosen], self.loss, weights_of(self.weights, chosen))
                 .repeat_interleave(lengths, 1)
                 .unsqueeze(2)
             )
@@ -268,7 +268,7 @@ class FeatureCounts:
         return torch.cat(parts)
 
 
-def at(weights: Tensor | None, rows: slice) -> Tensor | None:
+def weights_of(weights: Tensor | None, rows: slice) -> Tensor | None:
     """The weights of some rows; None where all count the same."""
     return None if weights is None else weights[rows]
 

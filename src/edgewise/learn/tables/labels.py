@@ -40,7 +40,7 @@ def label_of(cell: str) -> str:
     return str(int(text.partition(".")[0])) if is_whole(text) else text
 
 
-def spelled(words: Iterable[str], known: Iterable[str] | None = None) -> dict[str, str]:
+def spellings_of(words: Iterable[str], known: Iterable[str] | None = None) -> dict[str, str]:
     """How each word is written: as one that is known, else as a label; nothing for a cell without a word.
 
     pandas writes 2 as 2.0 where another cell of the column is empty, so that a new table may have the other writing.
@@ -58,9 +58,9 @@ def spelled(words: Iterable[str], known: Iterable[str] | None = None) -> dict[st
 
 
 def words_of(cells: Texts, known: Iterable[str] | None = None) -> "pa.ChunkedArray":
-    """A column of words, each as `spelled` writes it."""
+    """A column of words, each as `spellings_of` writes it."""
     values, codes = distinct(stripped(cells))
-    spelling = spelled(values, known)
+    spelling = spellings_of(values, known)
     return pa.chunked_array([pa.array([spelling[value] for value in values], pa.large_string()).take(pa.array(codes))])
 
 

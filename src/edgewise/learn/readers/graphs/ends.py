@@ -83,7 +83,7 @@ def ends_of(
     naming = likely
     if share is not None and len(free) > 2:
         naming = [name for name in likely if share(name) >= SHARE]
-        naming = at_least_two([name for name in naming if not OF_NAMES.issuperset(words_of(name))], naming)
+        naming = at_least_two([name for name in naming if not OF_NAMES.issuperset(words_in(name))], naming)
 
     ends, source = _by_names(likely, naming, knows_cells=share is not None)
     is_guessed = ends is None and share is None and len(likely) > 2
@@ -122,7 +122,7 @@ def _by_names(likely: Sequence[str], naming: Sequence[str], *, knows_cells: bool
     for pairs, among, is_free in ((DIRECTED, likely, False), (DIRECTED, naming, knows_cells), (PAIRS, naming, False)):
         for first in among:
             for second in among:
-                if _is_pair(words_of(first), words_of(second), pairs, is_free):
+                if _is_pair(words_in(first), words_in(second), pairs, is_free):
                     ends = first, second
                     if pairs is DIRECTED:
                         return ends, "names"
@@ -140,10 +140,10 @@ def _is_pair(first: Sequence[str], second: Sequence[str], pairs: Sequence[tuple[
 
 
 def _numbers_rows(name: str) -> bool:
-    words = set(words_of(name)) - {"0"}
+    words = set(words_in(name)) - {"0"}
     return bool(words & OF_ROWS) and words <= OF_ROWS | OF_NAMES
 
 
-def words_of(name: str) -> list[str]:
+def words_in(name: str) -> list[str]:
     """The words of a name in small letters: `sourceId`, `source_id` and `Source ID` have the same."""
     return re.findall(r"[^\W\d_]+|\d+", re.sub(r"(?<=[a-z])(?=[A-Z])", " ", name).casefold())

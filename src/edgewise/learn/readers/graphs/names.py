@@ -12,7 +12,7 @@ import pyarrow.compute
 from jaxtyping import Int64
 
 from edgewise.learn.progress import remark
-from edgewise.learn.readers.graphs.ends import OF_NODES, words_of
+from edgewise.learn.readers.graphs.ends import OF_NODES, words_in
 from edgewise.learn.tables.cell import Texts, pa, stripped, whole_numbers
 from edgewise.learn.tables.read import Cells
 
@@ -150,7 +150,7 @@ def _meaning(name: str) -> str:
 
 def columns_named_so(columns: Sequence[str]) -> list[str]:
     """The columns that hold names by default: those that are called as in `NAMES`, then other spellings of them."""
-    spelled = [column for name in NAMES for column in columns if words_of(column) == words_of(name)]
+    spelled = [column for name in NAMES for column in columns if words_in(column) == words_in(name)]
     return list(dict.fromkeys([*(name for name in NAMES if name in columns), *spelled]))
 
 
@@ -177,7 +177,7 @@ def remark_on_row_numbers(
         if numbers is None or np.array_equal(numbers, row_numbers):
             continue
         is_dense = rows >= _MIN_DENSE and numbers.max() - numbers.min() < 2 * largest
-        is_name = is_dense or not OF_NODES.isdisjoint(words_of(column))
+        is_name = is_dense or not OF_NODES.isdisjoint(words_in(column))
         if is_name and len(np.unique(np.stack([graph_of_row, numbers]), axis=1).T) == rows:
             of_graph = "" if graphs is None else " in each graph"
             remark(

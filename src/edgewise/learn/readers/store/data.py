@@ -20,7 +20,7 @@ from edgewise.learn.readers.store.layout import COMPLETE, UNREADABLE, GraphStore
 from edgewise.learn.tables.cell import Problems, is_missing, pa
 from edgewise.learn.tables.columns import AUTO, Columns
 from edgewise.learn.tables.impute import missing_by_row
-from edgewise.learn.tables.labels import spelled
+from edgewise.learn.tables.labels import spellings_of
 from edgewise.learn.tables.read import Cells, check_columns, pd
 from edgewise.learn.tables.rows import Rows, checked_rows
 from edgewise.learn.tables.stream import LineRuns
@@ -125,7 +125,7 @@ def one_hot_of(words: Sequence[str], vocabulary: Sequence[str]) -> Float32[np.nd
     """A row for each code of a column of words: 1 for the word, and nothing where it is not known."""
     table = np.zeros((len(words), len(vocabulary)), np.float32)
     column_of_word = {word: column for column, word in enumerate(vocabulary)}
-    spelling = spelled(words, vocabulary)
+    spelling = spellings_of(words, vocabulary)
     for code, word in enumerate(words):
         if spelling[word] in column_of_word:
             table[code, column_of_word[spelling[word]]] = 1

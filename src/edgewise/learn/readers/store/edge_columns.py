@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from edgewise.errors import DataError
 from edgewise.learn.readers.graphs.node_features import Categories
 from edgewise.learn.readers.store.layout import GraphStore
-from edgewise.learn.tables.labels import spelled
+from edgewise.learn.tables.labels import spellings_of
 
 
 def numbers_of_edges(store: GraphStore, of_model: tuple[str, ...]) -> tuple[str, ...]:
@@ -18,13 +18,13 @@ def numbers_of_edges(store: GraphStore, of_model: tuple[str, ...]) -> tuple[str,
 
 def vocabulary_of(cells: Iterable[str]) -> list[str]:
     """The words among the different cells of a column, in the order of their features."""
-    return sorted({*spelled(cells).values()} - {""})
+    return sorted({*spellings_of(cells).values()} - {""})
 
 
 def unknown_codes(cells: Sequence[str], vocabulary: Iterable[str]) -> list[int]:
     """The codes of the cells of a column that hold no word of a vocabulary."""
     known = set(vocabulary)
-    return [code for code, word in enumerate(spelled(cells, known).values()) if word not in known]
+    return [code for code, word in enumerate(spellings_of(cells, known).values()) if word not in known]
 
 
 def words_of_edges(store: GraphStore, of_model: Categories | None) -> Categories:
