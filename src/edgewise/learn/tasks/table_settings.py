@@ -37,7 +37,8 @@ class TableRunSettings:
     """How to split the rows; None follows from the rest: a splits column, several files, a group column, else
     random."""
     split_sizes: tuple[float, ...] = setting((0.8, 0.1, 0.1), metavar="FRACTION")
-    """Fractions of training, validation and test rows; one may be zero. Two fractions are training and test."""
+    """Fractions of training, validation and test rows; one may be zero. Two fractions are training and test. With
+    --num-folds a fold is tested, and only the ratio of training to validation rows counts."""
     data_seed: int = setting(0, at_least=0)
     """Seed of the split."""
     num_folds: int | None = setting(None, at_least=2)
