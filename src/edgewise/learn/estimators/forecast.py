@@ -215,7 +215,14 @@ def _in_time(estimator: Any, series: Series, times: pd.Index | None) -> Series:
             timed = in_time(cells, series.values, range(len(cells)), estimator.gaps, "the times of X")
         except DataError as error:
             raise DataError(without_flags(str(error), parameters_of(type(estimator)))) from error
-    return replace(series, values=timed.values, times=timed.times, clock=timed.clock, notes=timed.notes)
+    return replace(
+        series,
+        values=timed.values,
+        times=timed.times,
+        clock=timed.clock,
+        notes=timed.notes,
+        interpolated=timed.interpolated,
+    )
 
 
 def _cells(times: pd.Index) -> list[str]:

@@ -82,6 +82,44 @@ def test_a_gap_is_what_stood_before_it():
     np.testing.assert_array_equal(forward_filled(gaps), [[[0, 1], [2, 1], [2, 1], [3, 4]]])
 
 
+def interpolated(tmp_path, later):
+    """Steps 3, 7 and 8 of node a lie on straight lines, that of node b leans on step 5; from 9 on come `later`."""
+    cells = {row: (10.0 * row, "" if row == 4 else 100.0 * row, 1.0) for row in range(14) if row not in (3, 7, 8)}
+    cells |= {row: later for row in cells if row >= 9}
+    rows = [f"{row},{a},{b},{c}" for row, (a, b, c) in cells.items()]
+    return series_of(tmp_path, rows, gaps="interpolate")
+
+
+def test_a_window_reads_no_line_to_a_value_behind_it(tmp_path):
+    """The last values that a window read lay on a line to those that it predicts: half of the answer."""
+    encoder = SeriesEncoder(ForecastSettings(context=4, horizon=2), ("a", "b", "c"))
+    scale, starts = SeriesValues(mean=0.0, std=1.0), np.array([0, 2, 4, 5])
+    near, far = (interpolated(tmp_path, (value, value, value)) for value in (5.0, 1e4))
+    read, of_far = (
+        encoder.windows(series, starts, scale, are_known=True).batch(np.arange(4)).values.numpy()
+        for series in (near, far)
+    )
+    np.testing.assert_array_equal(read, of_far)
+    np.testing.assert_array_equal(read[0, :, 0], [0, 10, 20, 20])  # steps 0 to 3
+    np.testing.assert_array_equal(read[1, :, 0], [20, 30, 40, 50])  # 2 to 5: both ends of the line are read
+    np.testing.assert_array_equal(read[1, :, 1], [200, 300, 300, 500])
+    np.testing.assert_array_equal(read[2, :, 0], [40, 50, 60, 60])  # 4 to 7
+    last = encoder.last_values(near, starts, scale)
+    np.testing.assert_array_equal(last[:, 0], read[:, -1])
+    np.testing.assert_array_equal(last, encoder.last_values(far, starts, scale))
+
+
+def test_interpolated_values_are_neither_learned_nor_scored(tmp_path):
+    """Lines that no one measured were targets, and the errors of metrics.json were about them, too."""
+    encoder = SeriesEncoder(ForecastSettings(context=2, horizon=2), ("a", "b", "c"))
+    series, starts = interpolated(tmp_path, (5.0, 6.0, 7.0)), np.array([1, 6])
+    windows = encoder.windows(series, starts, SeriesValues(mean=0.0, std=1.0), are_known=True)
+    truth = encoder.future(series, starts)
+    np.testing.assert_array_equal(truth[:, :, 0], [[np.nan, 40], [np.nan, 5]])
+    np.testing.assert_array_equal(windows.batch(np.arange(2)).targets.numpy().reshape(2, 2, 3), truth)
+    assert SeriesValues.fit(series, 4).mean == np.mean([0, 10, 20, 0, 100, 200, 1, 1, 1])  # step 3 leans on later ones
+
+
 def test_stretches_never_lie_over_a_cut(tmp_path):
     series = series_of(tmp_path, [f"{row},{row},{row},{row}" for row in range(40)])
     parts = split_series(series, 3, 2, (0.5, 0.25, 0.25))

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int64
 
 from edgewise.choices import Gaps
 from edgewise.errors import DataError, plural
@@ -128,6 +128,8 @@ class Timed:
     """None where there are fewer than two times."""
     notes: tuple[str, ...]
     """Notes about changes, one line each."""
+    interpolated: Bool[np.ndarray, " time"] | None = None
+    """Which steps no row has, and lie on straight lines between those around them; None where there are none."""
 
 
 def in_time(
@@ -210,15 +212,17 @@ def _filled(
 
     filled = np.full((length, values.shape[1]), np.nan)
     filled[steps] = values
-    if gaps == "interpolate":
+    interpolated = None
+    if gaps == "interpolate" and missing:
         absent = np.setdiff1d(np.arange(length), steps)
+        interpolated = np.isin(np.arange(length), absent)
         for node, column in enumerate(values.T):
             if (is_present := ~np.isnan(column)).any():
                 filled[absent, node] = np.interp(absent, steps[is_present], column[is_present])
 
     called = dict(zip(steps.tolist(), names, strict=True))
     times = tuple(called.get(step) or clock.at(step) for step in range(length))
-    return Timed(filled, times, clock, tuple(notes))
+    return Timed(filled, times, clock, tuple(notes), interpolated)
 
 
 def _mean(rows: np.ndarray) -> np.ndarray:

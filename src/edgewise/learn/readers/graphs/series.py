@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float32, Float64, Int64
+from jaxtyping import Bool, Float, Float32, Float64, Int64
 
 from edgewise.choices import Gaps
 from edgewise.errors import DataError, SettingError, plural
@@ -37,6 +38,25 @@ class Series:
     """Names further steps by a time column; None without one."""
     notes: tuple[str, ...] = ()
     """Notes about repeated and missing times, one line each."""
+    interpolated: Bool[np.ndarray, " time"] | None = None
+    """Which steps no row has, and lie on straight lines between those around them; None where there are none."""
+
+    @cached_property
+    def measured(self) -> Float64[np.ndarray, " time node"]:
+        """The values, NaN also where they are interpolated: what can be learned, and what predictions are scored by."""
+        return self.values if self.interpolated is None else np.where(self.interpolated[:, None], np.nan, self.values)
+
+    @cached_property
+    def known_from(self) -> Int64[np.ndarray, " time node"] | None:
+        """The step from which on each value is known: its own, or that of the next measured value where it is
+        interpolated, as a straight line needs both ends. None where no step is interpolated."""
+        if self.interpolated is None:
+            return None
+        steps = np.arange(len(self.values))[:, None]
+        measured = np.where(np.isnan(self.measured), len(steps), steps)
+        following = np.minimum.accumulate(measured[::-1])[::-1]
+        # Behind the last measured value that one is repeated, which is known already.
+        return np.where(self.interpolated[:, None] & (following < len(steps)), following, steps)
 
     def cell_name(self, time: int, node: int) -> str:
         """The name of a number in messages."""
@@ -68,11 +88,15 @@ class Windows:
     """The edges along which messages are passed."""
     first_step: int = 0
     """The step of the training that the first of the series is, from which the period counts."""
+    measured: Float32[np.ndarray, " time node"] | None = None
+    """The series without interpolated values, which are no targets; None where there are none."""
+    known_from: Int64[np.ndarray, " time node"] | None = None
+    """As in `Series`."""
 
     def batch(self, rows: np.ndarray) -> SeriesBatch:
         """A batch of windows; missing values are filled with the last known one, or with the mean."""
         starts = self.starts[rows]
-        read = forward_filled(self.series[starts[:, None] + np.arange(self.context)])
+        read = forward_filled(contexts(self.series, starts, self.context, self.known_from))
         steps = starts[:, None] + np.arange(self.context + self.horizon)
         phases = (
             np.zeros(steps.shape) if self.period is None else ((steps + self.first_step) % self.period) / self.period
@@ -80,10 +104,34 @@ class Windows:
         targets = None
         if self.are_known:
             target_steps = starts[:, None] + self.context + np.arange(self.horizon)
-            targets = torch.from_numpy(self.series[target_steps].reshape(len(rows), -1))
+            measured = self.series if self.measured is None else self.measured
+            targets = torch.from_numpy(measured[target_steps].reshape(len(rows), -1))
         return SeriesBatch(
             torch.from_numpy(read), torch.from_numpy(phases.astype(np.float32)), self.edges, targets=targets
         )
+
+
+def contexts(
+    values: Float[np.ndarray, " time node"],
+    starts: Int64[np.ndarray, " row"],
+    context: int,
+    known_from: Int64[np.ndarray, " time node"] | None = None,
+) -> Float[np.ndarray, " row context node"]:
+    """The steps that windows read, NaN where nothing is known at the last of them.
+
+    An interpolated value leans on the next measured one: behind the end of a window that is what is to be predicted.
+
+    Args:
+        values: of all steps.
+        starts: the first step of each window.
+        context: how many steps are read.
+        known_from: as in `Series`.
+    """
+    steps = starts[:, None] + np.arange(context)
+    read = values[steps]
+    if known_from is not None:
+        read[known_from[steps] > steps[:, -1:, None]] = np.nan
+    return read
 
 
 def forward_filled(values: Float[np.ndarray, " row time node"]) -> Float[np.ndarray, " row time node"]:
@@ -163,7 +211,7 @@ def read_series(
     if time_column is not None:
         stamps = [str(cell) for cell in cells.frame[time_column]]
         timed = in_time(stamps, values, [*map(int, cells.lines)], gaps, f"{path}, column {time_column!r}")
-    return Series(path, names, timed.values, timed.times, listed, timed.clock, timed.notes)
+    return Series(path, names, timed.values, timed.times, listed, timed.clock, timed.notes, timed.interpolated)
 
 
 def split_series(

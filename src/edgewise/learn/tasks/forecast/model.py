@@ -12,7 +12,7 @@ from edgewise.learn.fitted import Fitted, network_outputs
 from edgewise.learn.networks.forecast import ForecastModel
 from edgewise.learn.networks.time_settings import ForecastSettings
 from edgewise.learn.readers.graphs.clock import Interval
-from edgewise.learn.readers.graphs.series import Series, Windows, forward_filled
+from edgewise.learn.readers.graphs.series import Series, Windows, contexts, forward_filled
 from edgewise.learn.readers.graphs.times import OFF_STEP
 from edgewise.learn.tables.magnitude import MIN_SPREAD, require_comparable, require_range, require_spread
 from edgewise.learn.tasks.forecast.settings import ForecastRunSettings
@@ -49,7 +49,7 @@ class SeriesValues:
         Raises:
             DataError: the training steps hold no number, or a value is too large to be scaled.
         """
-        values = series.values[:num_steps]
+        values = series.measured[:num_steps]
         if np.isnan(values).all():
             raise DataError(f"{series.source}: the training steps hold no number; there is nothing to learn from.")
         require_range(series.values, series.cell_name)
@@ -147,6 +147,8 @@ class SeriesEncoder:
         return Windows(
             scaled.astype(np.float32), starts, settings.context, settings.horizon, are_known, settings.period, edges,
             first_step=round(self.steps_from_origin(series)),
+            measured=None if series.interpolated is None else output.transform(series.measured).astype(np.float32),
+            known_from=series.known_from,
         )  # fmt: skip
 
     def steps_from_origin(self, series: Series) -> float:
@@ -157,15 +159,15 @@ class SeriesEncoder:
         return (clock.origin - self.origin) / interval.length
 
     def future(self, series: Series, starts: np.ndarray) -> np.ndarray:
-        """`(row, horizon, node)`: the true values after the context of each window."""
+        """`(row, horizon, node)`: the true values after the context of each window, NaN where they are interpolated."""
         settings = self.settings
-        return series.values[starts[:, None] + settings.context + np.arange(settings.horizon)]
+        return series.measured[starts[:, None] + settings.context + np.arange(settings.horizon)]
 
     def last_values(self, series: Series, starts: np.ndarray, output: SeriesValues) -> np.ndarray:
         """`(row, horizon, node)`: the last step of the context, repeated; the baseline. Empty cells are filled as the
         network reads them, so that both are scored on the same values."""
         settings = self.settings
-        context = series.values[starts[:, None] + np.arange(settings.context)]
+        context = contexts(series.values, starts, settings.context, series.known_from)
         context[:, 0] = np.where(np.isnan(context[:, 0]), output.scale[0], context[:, 0])
         return np.repeat(forward_filled(context)[:, -1:], settings.horizon, axis=1)
 

@@ -73,7 +73,7 @@ def warnings(prepared: PreparedSeries) -> list[str]:
     """The nodes of which nothing is known in the steps of the training."""
     series, model = prepared.data, prepared.settings.model
     num_steps = int(prepared.splits["train"].max()) + model.context + model.horizon
-    unknown = np.flatnonzero(np.isnan(series.values[:num_steps]).all(axis=0)).tolist()
+    unknown = np.flatnonzero(np.isnan(series.measured[:num_steps]).all(axis=0)).tolist()
     if not unknown:
         return []
     nodes = f"{plural(len(unknown), 'node has', 'nodes have')} no value in the training, {series.names[unknown[0]]!r}"
