@@ -294,3 +294,18 @@ def test_bad_words(springs, edgewise, tmp_path):
     assert (code, "flat.npz has 2 dimensions, but the model was trained on 3" in err) == (2, True)
     code, _, err = edgewise("predict", tmp_path / "run", springs, "-o", tmp_path / "x.csv")
     assert (code, "expected a name that ends in .npz" in err) == (2, True)
+
+
+@pytest.mark.parametrize("quantity", [("--horizon", 2), PULLS])
+def test_predictions_that_are_not_finite_have_no_score(quantity, edgewise, tmp_path):
+    """Test bodies far beyond those of the training ended the run with a traceback, after the training."""
+    positions = np.cumsum(np.random.default_rng(3).normal(size=(1, 60, 3, 2)), axis=1)
+    positions[:, 55:] *= 1e6
+    np.savez(tmp_path / "flies.npz", positions=positions, velocities=np.gradient(positions, axis=1))
+    model = ["--model", "equivariant", "--model-dim", 8, "--epochs", 1]
+    code, out, err = edgewise("train", tmp_path / "flies.npz", *quantity, *model, "-o", tmp_path / "run")
+    assert (code, err) == (0, "")
+    assert "warning: some predictions are not finite, so the model has no score" in out
+    metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
+    assert set(metrics["test"].values()) == {None}
+    assert all(score > 0 for of_baseline in metrics["baselines"].values() for score in of_baseline["test"].values())

@@ -14,7 +14,7 @@ from edgewise.explain.numbers import formatted, percent
 from edgewise.learn.files import JsonObject
 from edgewise.learn.readers.motion.dynamics import Laws, Pulls, drift_of, kinetic, law_of, leapfrog
 from edgewise.learn.readers.motion.motion import Motion, MotionRows
-from edgewise.learn.tasks.motion.model import FittedMotion, predict
+from edgewise.learn.tasks.motion.model import FittedMotion, finite, predict
 from edgewise.learn.training.device import cpu_threads
 from edgewise.learn.training.folder import RunFolder
 
@@ -173,11 +173,6 @@ def law_between(motion: Motion, masses: np.ndarray, strengths: np.ndarray) -> La
     if motion.law.get("name") == "elastic" and "couplings" in motion.lacks:
         return None
     return law_of(motion.law, masses, strengths.astype(np.float64))
-
-
-def finite(value: float | np.floating) -> float | None:
-    """A number for JSON, which cannot hold infinities."""
-    return float(value) if np.isfinite(value) else None
 
 
 def write_rollout(fitted: FittedMotion, test: MotionRows, folder: RunFolder) -> JsonObject:

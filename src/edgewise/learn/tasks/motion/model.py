@@ -17,6 +17,7 @@ from edgewise.learn.readers.motion.motion import Motion, MotionRows, require_mas
 from edgewise.learn.tables.magnitude import LARGEST_SINGLE, MIN_SINGLE
 from edgewise.learn.tasks.motion.settings import DynamicsRunSettings
 from edgewise.learn.training.loss import RelativeLoss, TargetLoss
+from edgewise.learn.training.metrics import Scores
 
 ROWS_PER_BATCH = 500
 """Rows that are computed together where no gradient is needed."""
@@ -116,20 +117,21 @@ class MotionOutput:
         """What is minimized: errors of positions; of accelerations, errors relative to the scale of each body."""
         return RelativeLoss(TargetLoss("regression", settings.train.loss_function, settings.train.huber_width))
 
-    def metrics(self, predicted: np.ndarray, moments: MotionRows) -> dict[str, float]:
+    def metrics(self, predicted: np.ndarray, moments: MotionRows) -> Scores:
         """The mean squared error of a coordinate; and the mean distance from where a body really is, or, for
-        accelerations, the root of the mean squared error in units of the body's `error_scale`.
+        accelerations, the root of the mean squared error in units of the body's `error_scale`. None where a prediction
+        is not finite.
 
         Args:
             predicted: `(row, body, space)`.
             moments: the rows, with their targets.
         """
         errors = predicted.astype(np.float64) - moments.targets
-        mean_square = float((errors**2).mean())
+        mean_square = finite((errors**2).mean())
         if moments.error_scale is not None:
             relative = errors / moments.error_scale[..., None]
-            return {"mse": mean_square, "relative": float(np.sqrt((relative**2).mean()))}
-        return {"mse": mean_square, "distance": float(np.sqrt((errors**2).sum(-1)).mean())}
+            return {"mse": mean_square, "relative": finite(np.sqrt((relative**2).mean()))}
+        return {"mse": mean_square, "distance": finite(np.sqrt((errors**2).sum(-1)).mean())}
 
     def baselines(self, moments: MotionRows) -> dict[str, np.ndarray]:
         """The simplest predictions: bodies stay, or go straight on; as accelerations, that nothing pulls them."""
@@ -242,6 +244,11 @@ def predict(fitted: FittedMotion, moments: MotionRows, device: str = "cpu") -> n
     values = [values_of_batch * output.unit for values_of_batch in outputs]
     predicted = np.concatenate([np.zeros((0, space_dim)), *values]).reshape(-1, num_bodies, space_dim)
     return predicted + encoder.origins(moments, np.arange(len(predicted))) if output.ahead else predicted
+
+
+def finite(value: float | np.floating) -> float | None:
+    """A number for JSON, which cannot hold infinities."""
+    return float(value) if np.isfinite(value) else None
 
 
 def notes_of(fitted: FittedMotion, motion: Motion) -> list[str]:
