@@ -107,6 +107,15 @@ def test_the_prefix_filter_finds_what_all_pairs_find(drawn, cut):
             assert ratios[place] == best
 
 
+def test_near_texts_are_found_among_many_that_share_their_rarest_word():
+    """After a hundred training texts with the rarest word of a text, the others were passed over, nearest or not."""
+    texts = [f"rare {number} a b c d e f g h i" for number in range(300)]
+    values, places = near_texts(["rare i h g f e d c b a"], [*texts, "a b c d e f g h i rare"])
+    assert (values.tolist(), places.tolist()) == ([1.0], [300])
+    values, places = near_texts(["rare 250 i h g f e d c b a"], texts)
+    assert (values.tolist(), places.tolist()) == ([1.0], [250])
+
+
 def test_many_rows_are_chosen_evenly(monkeypatch):
     from edgewise.learn.tasks.report import leakage as module
 

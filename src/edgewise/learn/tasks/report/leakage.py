@@ -19,8 +19,6 @@ from edgewise.learn.tables.split import evenly_spaced
 MAX_QUERIED, MAX_TRAINING = 1_000, 10_000
 """Different contents that are compared with those of the training rows, and of those; evenly chosen where there are
 more."""
-MAX_CANDIDATES = 100
-"""Training texts that one text is compared with word by word."""
 MAX_EXAMPLES = 10
 """Pairs that are shown of each split."""
 _WORD = re.compile(r"\w+")
@@ -229,8 +227,11 @@ def near_texts(queried: Sequence[str], training: Sequence[str]) -> tuple[np.ndar
 
     Source: Chaudhuri et al. 2006, A primitive operator for similarity joins, the prefix filter.
     """
+    from scipy.sparse import csr_array
+
     words = {text: frozenset(text.split()) for text in {*queried, *training}}
     counts = Counter(word for text in words.values() for word in text)
+    number_of_word = {word: number for number, word in enumerate(counts)}
 
     def rarest(text: str) -> list[str]:
         ordered = sorted(words[text], key=lambda word: (counts[word], word))
@@ -240,14 +241,22 @@ def near_texts(queried: Sequence[str], training: Sequence[str]) -> tuple[np.ndar
     for candidate, text in enumerate(training):
         for word in rarest(text):
             holders.setdefault(word, []).append(candidate)
+    candidates_of_word = {word: np.array(of_word, dtype=np.int64) for word, of_word in holders.items()}
+    sizes = np.array([len(words[text]) for text in training], dtype=np.int64)
+    numbers = np.array([number_of_word[word] for text in training for word in words[text]], dtype=np.int64)
+    ones, offsets = np.ones(len(numbers), dtype=np.int32), np.concatenate([[0], np.cumsum(sizes)])
+    contents = csr_array((ones, numbers, offsets), shape=(len(training), len(counts)))
+
     values, nearest = np.zeros(len(queried)), np.full(len(queried), -1)
     for number, text in enumerate(queried):
-        candidates = list(
-            dict.fromkeys(training_number for word in rarest(text) for training_number in holders.get(word, ()))
-        )
-        for candidate in candidates[:MAX_CANDIDATES]:
-            shared = len(words[text] & words[training[candidate]])
-            ratio = shared / (len(words[text]) + len(words[training[candidate]]) - shared)
-            if ratio >= MIN_SHARED and ratio > values[number]:
-                values[number], nearest[number] = ratio, candidate
+        of_words = [candidates_of_word[word] for word in rarest(text) if word in candidates_of_word]
+        if not of_words:
+            continue
+        candidates = np.unique(np.concatenate(of_words))
+        is_in_text = np.zeros(len(counts), dtype=np.int32)
+        is_in_text[[number_of_word[word] for word in words[text]]] = 1
+        shared = contents[candidates] @ is_in_text
+        ratios = shared / (len(words[text]) + sizes[candidates] - shared)
+        if ratios.max() >= MIN_SHARED:
+            values[number], nearest[number] = ratios.max(), candidates[ratios.argmax()]
     return values, nearest
