@@ -305,3 +305,24 @@ def test_names_within_graphs_are_found_in_any_spelling_or_said(read):
     ):
         table = read(nodes.replace("Node ID", "atom no"), edges, source={"directed": True})
     assert (table.edges.senders.tolist(), table.edges.receivers.tolist()) == ([0], [1])
+
+
+@pytest.mark.parametrize("is_directed", [False, True])
+def test_the_order_of_edges_does_not_hide_a_graph_that_is_there_twice(is_directed, read):
+    """A test graph whose edges a file lists in another order was no leakage, and not kept in the group of its like."""
+    listed = [f"{mol},{node},{node},1,{'ghkm'.index(mol)}\n" for mol in "ghkm" for node in "012"]
+    nodes = "mol,id,a,b,y\n" + "".join(listed)
+    edges = {
+        "g": ["0,1,1.5", "1,2,2", "0,1,3"],
+        "h": ["0,1,3", "1,2,2", "0,1,1.5"],
+        "k": ["1,0,3", "1,0,1.5", "2,1,2"],  # the same where edges go both ways
+        "m": ["0,1,2", "1,2,1.5", "0,1,3"],  # the lengths of two edges are exchanged
+    }
+    rows = [f"{mol},{edge}\n" for mol, of_graph in edges.items() for edge in of_graph]
+    source = {"edge_feature_columns": ("length",), "directed": is_directed}
+    table = read(nodes, "mol,from,to,length\n" + "".join(rows), source=source)
+    first, second, third, fourth = table.rows.keys(np.arange(4)).tolist()
+    assert first == second
+    assert (first == third) == (not is_directed)
+    assert fourth not in (first, third)
+    assert len(set(table.rows.contents.names(np.arange(4)))) == (3 if is_directed else 2)

@@ -378,7 +378,11 @@ def _build_graph_data(
 def _contents(
     features: np.ndarray, offsets: np.ndarray, edges: EdgeList, graph_of_node: np.ndarray, graph_features: np.ndarray
 ) -> Contents:
-    """Hashes to find duplicate graphs: equal where all numbers are, with nodes and edges in the same order."""
+    """Hashes to find duplicate graphs: equal where all numbers are, with nodes in the same order, and edges in any.
+
+    A file may list the edges of two equal graphs in different orders, and name the ends of an edge without a direction
+    either way round: it is read as two, one each way.
+    """
     edge_offsets = offsets_of(np.bincount(graph_of_node[edges.senders], minlength=len(offsets) - 1))
 
     def digests(rows: np.ndarray) -> list[bytes]:
@@ -386,7 +390,9 @@ def _contents(
         for row in rows.tolist():
             nodes, links = slice(*offsets[row : row + 2]), slice(*edge_offsets[row : row + 2])
             ends = edges.senders[links] - offsets[row], edges.receivers[links] - offsets[row]
-            parts = (features[nodes], *ends, edges.features[links], graph_features[row])
+            order = np.lexsort((*edges.features[links].T, *ends))
+            of_edges = (part[order] for part in (*ends, edges.features[links]))
+            parts = (features[nodes], *of_edges, graph_features[row])
             hashes.append(hashlib.blake2b(b"".join(part.tobytes() for part in parts)).digest())
         return hashes
 
