@@ -71,6 +71,38 @@ def test_effects_are_those_of_graphs_built_without_the_part(settings, readout):
         )
 
 
+@pytest.mark.parametrize("model", ["gcn", "gat", "attention"])
+@pytest.mark.parametrize("features", ["none", "constant"])
+def test_degrees_are_those_of_what_is_left(model, features):
+    """They are features where no other one varies; a loop counts, one that the model adds does not."""
+    size = 0 if features == "none" else 1
+    graphs = [replace(graph, features=np.full((len(graph.features), size), 2, np.float32)) for graph in some_graphs()]
+    ends = np.r_[graphs[4].edges.senders, 1], np.r_[graphs[4].edges.receivers, 1]
+    graphs[4] = graph = replace(graphs[4], edges=EdgeList(*ends, np.zeros((len(ends[0]), 0), np.float32)))
+    trained, table, _ = graph_model(model, graphs=graphs)
+    assert table.has_degrees == (features == "none") != trained.encoder.adds_degrees
+
+    found, whole = explain_graph(trained, table, 4, methods=["occlusion"]), predicted(trained, graph)
+    expected = [whole - predicted(trained, without_node(graph, node)) for node in range(5)]
+    np.testing.assert_allclose(by_name(found)["occlusion"].values, expected, atol=1e-4)
+    for link in found.links:
+        expected = whole - predicted(trained, without_link(graph, link.first, link.second))
+        assert link.effect == pytest.approx(expected, abs=1e-4)
+    assert any("degrees, which are counted again" in note for note in found.notes)
+
+
+def test_degrees_of_a_tree_are_those_of_what_is_left():
+    """Without the leaf 6, node 3 is a leaf itself."""
+    trees = [replace(tree, features=np.zeros((len(tree.features), 0), np.float32)) for tree in some_trees()]
+    trained, table, _ = graph_model("attention", readout="root", graphs=trees)
+    with_leaf, without_leaf = (
+        trained.predict(graphs_from_arrays([tree], need_roots=True))[0].value[0]
+        for tree in (trees[5], without_node(trees[5], 6))
+    )
+    found = by_name(explain_graph(trained, table, 5, methods=["occlusion"]))["occlusion"].values[6]
+    assert found == pytest.approx(with_leaf - without_leaf, abs=1e-5) != 0
+
+
 def test_integrated_gradients_are_complete_and_members_are_averaged():
     trained, table, _ = graph_model("attention", members=3)
     found = explain_graph(trained, table, 5, methods=["integrated gradients"])

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from batch_cases import changed
-from edgewise import DataError, Edges, SettingError, Trace
+from edgewise import DataError, Edges, Graph, SettingError, Trace
 from edgewise.graph import Batch, Supervision
 from edgewise.learn.estimators import NodeClassifier
 from edgewise.learn.readers.graphs.edges import EdgeList
@@ -332,3 +332,16 @@ def test_nodes_and_edges_keep_their_kinds(model):
     assert bool(found.layers) == (model == "hgt")
     if model == "hgt":
         assert by_name(found)["rollout"].values.sum() == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:fit. .*degree:UserWarning")
+@pytest.mark.parametrize("known", ["nothing", "a constant", "numbers"])
+def test_a_note_says_that_degrees_stay(known):
+    """Where they are the features, what is removed does not change those of its neighbors."""
+    random = np.random.default_rng(0)
+    edges = np.stack([np.arange(12), random.permutation(12)])
+    features = {"nothing": None, "a constant": np.ones((12, 1)), "numbers": random.normal(size=(12, 2))}[known]
+    whole = Graph.of(edges) if features is None else Graph.of((features, edges))
+    model = NodeClassifier(epochs=1, validation_size=0).fit(whole, np.arange(12) % 2)
+    notes = model.explain(whole, node=0).notes
+    assert any("Degrees are features here" in note for note in notes) == (known != "numbers")

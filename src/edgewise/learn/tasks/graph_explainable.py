@@ -44,6 +44,7 @@ from edgewise.learn.tasks.explainable import (
     undirected,
 )
 from edgewise.learn.tasks.explained import Explained
+from edgewise.learn.tasks.graph_notes import notes_of_kept_degrees
 from edgewise.learn.tasks.subgraph import NodePerturbation, Subgraph, border_of
 from edgewise.learn.tasks.table_notes import singular
 from edgewise.learn.tasks.table_task import Dataset, Job, TableTask
@@ -271,6 +272,10 @@ class GraphRows(Data, Protocol):
     def names(self) -> tuple[str, ...]:
         """The names of the nodes."""
 
+    @property
+    def has_degrees(self) -> bool:
+        """Whether nodes lack features, so that these are their degrees."""
+
 
 RowsOfGraph = TypeVar("RowsOfGraph", bound=GraphRows)
 
@@ -313,7 +318,7 @@ def row_item(
     checked_row(row_noun, data, row, data.names if row_noun == "node" else None)
     settings, batch = on_graph.settings, trained.batches(data).batch(np.array([row]))
     assert isinstance(batch, Batch)
-    one = batch.supervision
+    one, types = batch.supervision, None if batch.graph.node_types is None else trained.encoder.types
     ends = (one.senders, one.receivers) if one.nodes is None else (one.nodes,)
     numbers = [int(end) for end in ends if end is not None]
     centers = list(dict.fromkeys(numbers))
@@ -346,7 +351,7 @@ def row_item(
         target=explained.name,
         predictions=explained.predictions,
         scale=explained.scale,
-        notes=notes(trained, data, row),
+        notes=[*notes(trained, data, row), *notes_of_kept_degrees(on_graph, data.has_degrees, types)],
         member_notes=explained.member_notes,
     )
     return surroundings.explainable(partial(parts_by_type, trained, surroundings))

@@ -7,7 +7,7 @@ from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.readers.graphs.edges import EdgeList
 from edgewise.learn.readers.graphs.node_features import NodeFeatures
 from edgewise.learn.readers.graphs.type_features import TypeScaler
-from edgewise.learn.readers.graphs.types import GraphTypes
+from edgewise.learn.readers.graphs.types import GraphTypes, TypeNames
 from edgewise.learn.readers.store.data import StoredFeatures, StoredNodeData
 from edgewise.learn.tables.impute import filled_notes
 from edgewise.learn.tables.scale import ColumnScaler
@@ -175,3 +175,16 @@ def notes_of_missing_edges(
     what = "edges, both ways counted," if num_mirrored else "edges"
     are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights
     return filled_notes(counts[: len(names)], names, what, num_edges, source="all edges", are_marked=are_marked)
+
+
+def notes_of_kept_degrees(on_graph: GraphEncoding, has_degrees: bool, types: TypeNames | None) -> list[str]:
+    """What is not counted where a part of one graph is removed and degrees are features of nodes.
+
+    Args:
+        on_graph: how the graph is read.
+        has_degrees: whether the data knows nothing else of the nodes.
+        types: of nodes and edges, which the model knows; None where there are none.
+    """
+    if not (has_degrees or on_graph.adds_degrees or (types is not None and types.degrees)):
+        return []
+    return ["Degrees are features here, and stay those of the whole graph, also where nodes and links are removed."]

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import torch
-from jaxtyping import Bool
+from jaxtyping import Bool, Int64
 from torch import Tensor, nn
 
 from edgewise.errors import UnsupportedError, plural
@@ -93,7 +93,8 @@ def graph_item(
     explained = Explained.of(
         trained, lambda number, member: member(batch, trace if number == 0 else None), target, label
     )
-    graph = ExplainedGraph(trained, name, data.node_names_of(row), batch, explained, trace)
+    has_degrees, num_edges = data.has_degrees or trained.encoder.adds_degrees, int(np.diff(data.edge_offsets)[row])
+    graph = ExplainedGraph(trained, name, data.node_names_of(row), batch, explained, trace, has_degrees, num_edges)
     return Explainable(
         num_units=count,
         about=ABOUT if batch.supervision.nodes is None else ABOUT_TREES,
@@ -124,6 +125,10 @@ class ExplainedGraph:
     """The number that is explained."""
     traced: Trace
     """What the first member recorded."""
+    has_degrees: bool
+    """Whether in- and out-degree are features of the nodes."""
+    num_edges: int
+    """Edges of the graph; loops that the model adds come after them."""
 
     @property
     def num_nodes(self) -> int:
@@ -138,15 +143,15 @@ class ExplainedGraph:
 
     def predict(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without each of these lists of nodes, and all edges at them."""
-        batch, roots, edges = self.batch, self.roots, self.batch.graph.edges
+        roots, edges = self.roots, self.batch.graph.edges
 
         def without(remaining: Bool[np.ndarray, " copy node"]) -> Batch:
             if not len(roots):
-                return copies(batch, remaining)
+                return self._copies(remaining)
             is_blank = ~remaining[:, roots[0]]
             remaining[:, roots] = True
             every = np.ones((len(remaining), edges.num_edges), dtype=bool)
-            copied = copies(batch, nodes_reaching(edges, roots, remaining, every))
+            copied = self._copies(nodes_reaching(edges, roots, remaining, every))
             features, copied_roots = copied.graph.node_features, copied.supervision.nodes
             assert isinstance(features, Tensor) and copied_roots is not None
             blanked = features.clone()
@@ -157,22 +162,44 @@ class ExplainedGraph:
 
     def predict_without_edges(self, removed: Sequence[np.ndarray]) -> np.ndarray:
         """The number without each of these lists of edges; all nodes stay that still have a way to a root."""
-        batch, roots, edges = self.batch, self.roots, self.batch.graph.edges
+        roots, edges = self.roots, self.batch.graph.edges
 
         def without(remaining: Bool[np.ndarray, " copy edge"]) -> Batch:
             nodes = np.ones((len(remaining), self.num_nodes), dtype=bool)
-            return copies(batch, nodes_reaching(edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
+            return self._copies(nodes_reaching(edges, roots, nodes, remaining) if len(roots) else nodes, remaining)
 
         return self._predict(removed, edges.num_edges, without)
 
     def _predict(self, removed: Sequence[np.ndarray], count: int, without: Callable[[np.ndarray], Batch]) -> np.ndarray:
         step = max(1, BATCH_SIZE // (self.num_nodes + self.batch.graph.num_edges))
-        return self.explained.without(removed, count, lambda remaining: self._placed(without(remaining)), step)
+        return self.explained.without(removed, count, without, step)
 
-    def _placed(self, batch: Batch) -> Batch:
-        """The batch with the positions that its nodes have after some were removed."""
-        positions = self.trained.encoder.positions(batch.graph.edges)
-        return batch if positions is None else replace(batch, graph=replace(batch.graph, position_encodings=positions))
+    def _copies(
+        self, nodes: Bool[np.ndarray, " copy node"], edges: Bool[np.ndarray, " copy edge"] | None = None
+    ) -> Batch:
+        """Copies with some of the nodes and edges, whose positions and degrees are those of what is left."""
+        copied, encoder = copies(self.batch, nodes, edges), self.trained.encoder
+        positions = encoder.positions(copied.graph.edges)
+        if positions is not None:
+            copied = replace(copied, graph=replace(copied.graph, position_encodings=positions))
+        if not self.has_degrees:
+            return copied
+        return copied.with_node_features(encoder.scaled_degrees(self._degrees(nodes, edges)[nodes]))
+
+    def _degrees(
+        self, nodes: Bool[np.ndarray, " copy node"], edges: Bool[np.ndarray, " copy edge"] | None
+    ) -> Int64[np.ndarray, " copy node two"]:
+        """In- and out-degree of each node in each copy, without loops that the model adds."""
+        every = self.batch.graph.edges
+        senders, receivers = every.senders.numpy()[: self.num_edges], every.receivers.numpy()[: self.num_edges]
+        remaining = nodes[:, senders] & nodes[:, receivers]
+        if edges is not None:
+            remaining &= edges[:, : self.num_edges]
+        copy, edge = remaining.nonzero()
+        degrees = np.zeros((*nodes.shape, 2), dtype=np.int64)
+        for way, ends in enumerate((receivers, senders)):
+            np.add.at(degrees, (copy, ends[edge], way), 1)
+        return degrees
 
     def links(self) -> UnitLinks:
         """The edges between two nodes, both ways one link."""
@@ -230,6 +257,8 @@ class ExplainedGraph:
         notes = [*item.attention.notes]
         if self.trained.encoder.settings.has_positions:
             notes.append("Positions are counted again where nodes or links are removed; gradients do not go into them.")
+        if self.has_degrees:
+            notes.append("Features are degrees, which are counted again where nodes or links are removed.")
         if len(self.roots):
             notes.append(
                 "The model reads the root of a tree: removing a node or link also removes everything that reaches the "

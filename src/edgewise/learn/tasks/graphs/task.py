@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float32
+from jaxtyping import Float32, Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, plural
@@ -180,6 +180,12 @@ class GraphsEncoder:
             walks = positions[:, settings.laplacian_positions :]
             walks.copy_(torch.from_numpy(scaler.transform(walks.double().numpy())))
         return positions
+
+    def scaled_degrees(self, degrees: Int64[np.ndarray, " node two"]) -> Float32[Tensor, " node feature"]:
+        """The features of nodes in the units of the model, where degrees are features: no other one varies then."""
+        table = np.zeros((len(degrees), len(self.scales.node.mean)))
+        table[:, -2:] = degrees
+        return torch.from_numpy(self.scales.node.transform(table).astype(np.float32))
 
     def statuses(self, data: GraphData) -> list[str]:
         """The status of each graph; also which lack edges that cannot be read, and whose numbers were filled.
