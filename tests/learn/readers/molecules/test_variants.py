@@ -62,6 +62,36 @@ def test_a_shorter_chain_keeps_its_hand():
     assert contracted(Chem.MolFromSmiles("CC=O"), 1) is None
 
 
+RINGS = ["Cc1ccccc1", "Cc1ccc(C)cc1", "c1ccncc1", "c1ccc2ccccc2c1", "c1ccc(cc1)-c1ccccc1", "c1ccc2cc3ccccc3cc2c1"]
+
+
+@pytest.mark.parametrize("smiles", RINGS)
+def test_atoms_and_bonds_of_aromatic_rings_that_are_alike_leave_the_same(smiles):
+    """RDKit draws their double bonds in one of several ways, by the order of the atoms."""
+    molecule, left = Chem.MolFromSmiles(smiles), {}
+    for order in (range(molecule.GetNumAtoms()), range(molecule.GetNumAtoms() - 1, -1, -1)):
+        other = Chem.RenumberAtoms(molecule, list(order))
+        classes = list(Chem.CanonicalRankAtoms(other, breakTies=False))
+        for atom, of_atom in enumerate(classes):
+            left.setdefault(of_atom, set()).add(written(without(other, [atom])))
+        for bond in other.GetBonds():
+            of_bond = frozenset((classes[bond.GetBeginAtomIdx()], classes[bond.GetEndAtomIdx()]))
+            left.setdefault(of_bond, set()).add(written(with_bonds_cut(other, [bond.GetIdx()])))
+    assert all(len(texts) == 1 for texts in left.values())
+
+
+def test_what_is_left_of_aromatic_rings_is_as_aromatic_as_it_can_be():
+    naphthalene = Chem.MolFromSmiles("c1ccc2ccccc2c1")
+    assert written(without(naphthalene, [1])) == "C=Cc1ccccc1C"
+    assert written(without(naphthalene, [2])) == "CC=Cc1ccccc1"
+    assert written(without(naphthalene, [0, 1, 2, 9])) == "c1ccccc1"
+    fullerene = Chem.MolFromSmiles(
+        "c12c3c4c5c1c1c6c7c2c2c8c3c3c9c4c4c%10c5c5c1c1c6c6c%11c7c2c2c7c8c3c3c8c9c4c4c9c%10c5c5c1c1c6c6c%11c2c2c7c3c3c8"
+        "c4c4c9c5c1c1c6c2c3c41"
+    )
+    assert without(fullerene, range(0, 60, 2)) is not None  # not all of 2³⁰ ways are tried
+
+
 def test_cut_bonds():
     assert written(with_bonds_cut(Chem.MolFromSmiles("C1CCCCC1"), [0])) == "CCCCCC"
     assert written(with_bonds_cut(Chem.MolFromSmiles("C[N+](=O)[O-]"), [2])) == "CN=O.O"

@@ -4,8 +4,9 @@ with the other arrangement around one.
 Where a bond is cut, hydrogen takes its place.
 """
 
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import islice
 
 from edgewise.errors import MissingExtraError
 
@@ -14,11 +15,17 @@ try:
 except ImportError as error:
     raise MissingExtraError("rdkit", "molecules") from error
 
+MAX_TRIES, MAX_FORMS = 64, 16
+"""Sets of cut bonds that may be double, and ways to draw all double bonds of aromatic rings, at most: those of a few
+atoms that are removed are all tried."""
+
 
 def without(molecule: Chem.Mol, atoms: Collection[int]) -> Chem.Mol | None:
     """The molecule without some atoms; hydrogen is bonded in their place.
 
-    An aromatic ring that loses an atom keeps its double bonds, but not its aromaticity. An atom whose charge balanced
+    An aromatic ring that loses an atom keeps its double bonds, but not its aromaticity. Where its double bonds can be
+    drawn in several ways, that one counts which leaves the most aromatic atoms, then the one whose SMILES comes first:
+    atoms that are alike leave the same molecule, however it is written. An atom whose charge balanced
     that of a removed neighbor, as in a nitro group, becomes neutral, and an atom of high valence gets a lower one: a
     sulfone without one of its oxygens is a sulfoxide. What is left may be several molecules.
 
@@ -191,8 +198,21 @@ def _reached(molecule: Chem.Mol, start: int, closed: int) -> set[int]:
 
 def _capped(molecule: Chem.Mol, bonds: Sequence[Chem.Bond], removed: set[int]) -> Chem.Mol | None:
     """The molecule with some bonds replaced by hydrogens, without some atoms that only these join to the rest."""
+    forms = [_capped_form(molecule, form, bonds, removed) for form in _kekule_forms(molecule, bonds)]
+    left = [form for form in forms if form is not None]
+    return min(left, key=_order_of_forms) if len(left) > 1 else next(iter(left), None)
+
+
+def _order_of_forms(molecule: Chem.Mol) -> tuple[int, str]:
+    """The most aromatic atoms first, then by the SMILES."""
+    return -sum(atom.GetIsAromatic() for atom in molecule.GetAtoms()), Chem.MolToSmiles(molecule)
+
+
+def _capped_form(
+    molecule: Chem.Mol, edited: Chem.RWMol, bonds: Sequence[Chem.Bond], removed: set[int]
+) -> Chem.Mol | None:
+    """The same for one way to draw the double bonds of aromatic rings, which is `edited`."""
     count = molecule.GetNumAtoms()
-    edited = _kekulized(molecule)
     if bonds:
         labels, orders = [(0, 0)] * len(bonds), [Chem.BondType.SINGLE] * len(bonds)
         # As dummies that keep the place of the bond: the chirality of an atom depends on the order of its bonds.
@@ -245,6 +265,69 @@ def _kekulized(molecule: Chem.Mol) -> Chem.RWMol:
     edited = Chem.RWMol(molecule)
     Chem.Kekulize(edited, clearAromaticFlags=True)
     return edited
+
+
+def _kekule_forms(molecule: Chem.Mol, cut: Sequence[Chem.Bond]) -> list[Chem.RWMol]:
+    """The molecule with double bonds in aromatic rings, once for each way in which bonds that are cut can be double.
+
+    RDKit gives one of these forms, which depends on the order of the atoms; the others have the same atoms in double
+    bonds, paired otherwise.
+    """
+    form = _kekulized(molecule)
+    aromatic = [bond for bond in molecule.GetBonds() if bond.GetIsAromatic()]
+    doubles = [bond for bond in aromatic if form.GetBondWithIdx(bond.GetIdx()).GetBondType() == Chem.BondType.DOUBLE]
+    paired = {end for bond in doubles for end in (_first(bond), _second(bond))}
+    ends = {bond.GetIdx(): (_first(bond), _second(bond)) for bond in aromatic}
+    ends = {bond: pair for bond, pair in ends.items() if paired.issuperset(pair)}
+    cut_bonds = [bond.GetIdx() for bond in cut if bond.GetIdx() in ends]
+    if not cut_bonds:
+        return [form]
+
+    partners: dict[int, list[tuple[int, int]]] = {atom: [] for atom in paired}
+    for bond, (first, second) in ends.items():
+        if bond not in cut_bonds:
+            partners[first].append((second, bond))
+            partners[second].append((first, bond))
+    forms = []
+    for chosen in islice(_disjoint(cut_bonds, ends), MAX_TRIES):
+        rest = _pairs(frozenset(paired.difference(*(ends[bond] for bond in chosen))), partners)
+        if rest is None:
+            continue
+        other = Chem.RWMol(form)
+        for bond in ends:
+            order = Chem.BondType.DOUBLE if bond in chosen or bond in rest else Chem.BondType.SINGLE
+            other.GetBondWithIdx(bond).SetBondType(order)
+        forms.append(other)
+    return forms[:MAX_FORMS] or [form]
+
+
+def _disjoint(bonds: Sequence[int], ends: Mapping[int, tuple[int, int]]) -> Iterator[frozenset[int]]:
+    """All sets of bonds, no two of which share an atom."""
+    if not bonds:
+        yield frozenset()
+        return
+    for others in _disjoint(bonds[1:], ends):
+        yield others
+        if not any(set(ends[bonds[0]]) & set(ends[other]) for other in others):
+            yield others | {bonds[0]}
+
+
+def _pairs(atoms: frozenset[int], partners: Mapping[int, Sequence[tuple[int, int]]]) -> frozenset[int] | None:
+    """Bonds that join the atoms in pairs, each atom in one; None if there are no such bonds.
+
+    Args:
+        atoms: those to pair.
+        partners: of each atom, others that it is bonded to, and the bonds.
+    """
+    if not atoms:
+        return frozenset()
+    free = {atom: [pair for pair in partners[atom] if pair[0] in atoms] for atom in atoms}
+    atom = min(free, key=lambda one: len(free[one]))  # where there is least to choose, errors show at once
+    for other, bond in free[atom]:
+        rest = _pairs(atoms - {atom, other}, partners)
+        if rest is not None:
+            return rest | {bond}
+    return None
 
 
 def _move_bond_to_end(atom: Chem.Atom, neighbor: int) -> None:
