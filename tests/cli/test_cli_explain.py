@@ -191,6 +191,7 @@ def test_numbers_of_the_row_are_needed(salts, edgewise):
     for words, message in (
         (["C", "N"], "the model also reads temperature, pressure; set it with --values temperature=… pressure=…."),
         (["C", "N", "--values", "pressure=1"], "the model also reads temperature; set it with --values temperature=…."),
+        (["C", "N", "--values", "pressure=1", "pressure=2"], "--values sets pressure twice; set it once."),
         (["C", "N", "--values", "pressure"], "--values has 'pressure'; expected temperature=…, pressure=…."),
         (["C", "N", "--values", "pressure=high", "temperature=1"], "pressure: "),
         (["C"], "1 input given, but the model reads 2 for each row: cation, anion"),

@@ -116,6 +116,8 @@ def test_names_and_options():
         ("shapley:steps=3", "has the option 'steps=3'; expected integers: samples=32, seed=0"),
         ("rollout:x=1", "expected integers: none"),
         ([], "no method is named"),
+        (["shapley:samples=2", "occlusion", "shapley:samples=4"], "'shapley' is named twice with different options"),
+        ("shapley:samples=2,samples=3", "'shapley' has the option samples twice"),
     ):
         with pytest.raises(SettingError, match=message):
             chosen_methods(given)

@@ -182,6 +182,8 @@ def values_of(explainer: "Explainer", assignments: "Sequence[str] | None") -> di
         if name is None:
             expected = ", ".join(f"{name}=…" for name in number_names) or "none: the model reads no numbers"
             raise SettingError(f"--values has {assignment!r}; expected {expected}.")
+        if name in values:
+            raise SettingError(f"--values sets {name} twice; set it once.")
         values[name] = assignment[len(name) + 1 :]
     return values
 

@@ -236,7 +236,7 @@ def chosen_methods(methods: Sequence[str] | str) -> dict[str, dict[str, int]]:
     """The options of each named method, as in `shapley:samples=64,seed=1`.
 
     Raises:
-        SettingError: a method or option is unknown, a value is not an integer, or no method is named.
+        SettingError: a method or option is unknown or has two values, a value is not an integer, or no method is named.
     """
     chosen: dict[str, dict[str, int]] = {}
     for text in [methods] if isinstance(methods, str) else methods:
@@ -245,17 +245,21 @@ def chosen_methods(methods: Sequence[str] | str) -> dict[str, dict[str, int]]:
         if name not in METHODS:
             raise SettingError(f"explain: method is {name!r}; expected one of {', '.join(METHODS)}.")
 
-        chosen[name] = dict(METHODS[name].options)
+        options: dict[str, int] = {}
         for word in filter(None, option_text.split(",")):
             option, _, value = word.partition("=")
-            if option not in chosen[name] or not value.isdecimal():
-                expected = ", ".join(f"{key}={default}" for key, default in chosen[name].items()) or "none"
+            defaults = METHODS[name].options
+            if option not in defaults or not value.isdecimal():
+                expected = ", ".join(f"{key}={default}" for key, default in defaults.items()) or "none"
                 raise SettingError(f"explain: method {name!r} has the option {word!r}; expected integers: {expected}.")
-            chosen[name][option] = int(value)
+            if options.setdefault(option, int(value)) != int(value):
+                raise SettingError(f"explain: method {name!r} has the option {option} twice; give one value.")
+        if chosen.setdefault(name, options) != options:
+            raise SettingError(f"explain: method {name!r} is named twice with different options; name it once.")
     if not chosen:
         raise SettingError(f"explain: no method is named; expected one of {', '.join(METHODS)}.")
 
-    return chosen
+    return {name: {**METHODS[name].options, **options} for name, options in chosen.items()}
 
 
 def _with_effects(item: Explainable) -> tuple[Part, ...]:
