@@ -50,9 +50,10 @@ def link_item(
     to L − l hops away from one of them.
 
     Vectors are measured from the mean of all nodes, in units of their spread. Up to 32,768 nodes and edges the whole
-    graph is computed for every removal, and effects are those of a graph without the part; of larger ones mean and
-    spread stay as they are, and the subgraph is computed alone. Gradients keep them always: all features together
-    smaller make all vectors smaller, and if the spread followed, next to nothing would change on the way from zeros.
+    graph is computed for every removal, and effects are those of a graph without the part, in whose mean and spread a
+    removed node, without edges, still counts; of larger ones these stay, and the subgraph is computed alone. Gradients
+    keep them always: all features together smaller make all vectors smaller, and if the spread followed, next to
+    nothing would change on the way from zeros.
 
     Args:
         trained: the model.
@@ -123,7 +124,8 @@ def notes_of_size(reach: int, is_small: bool) -> list[str]:
     if is_small:
         return [
             f"Vectors are measured from the mean of all nodes, so that what lies more than {steps} away counts "
-            "too, a little; it is not shown and not removed. Gradients keep that mean, and the spread."
+            "too, a little; it is not shown and not removed. A removed node still counts in the mean, without edges. "
+            "Gradients keep that mean, and the spread."
         ]
     return [
         f"Nodes more than {steps} away do not count; the mean and spread of the vectors of all nodes, from "
