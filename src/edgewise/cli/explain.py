@@ -298,7 +298,8 @@ def lines_of(explanation: "Explanation", leave_out: "Collection[str]" = ()) -> l
     for attribution in explanation.attributions:
         if not math.isnan(attribution.baseline):
             added = formatted(float(np.nansum(attribution.values)))
-            lines.append(f"  {attribution.name}: baseline {formatted(attribution.baseline)}, and {added} by all units")
+            baseline = explanation.in_words(attribution.baseline)
+            lines.append(f"  {attribution.name}: baseline {baseline}, and {added} by all units")
     faithfulness = explanation.faithfulness
     if faithfulness is None:
         lines.append("  the faithfulness of the explanation was not computed")

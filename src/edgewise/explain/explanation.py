@@ -196,6 +196,11 @@ class Explanation:
     notes: tuple[str, ...] = ()
     """Further notes, a sentence each: what was cut, what was left out."""
 
+    def in_words(self, value: float) -> str:
+        """A value of the explained output, such as a baseline, with the digits that its prediction has."""
+        numbers = [each for each in self.predictions if each.name == self.explained and not each.label]
+        return numbers[0].in_words(value) if numbers else formatted(value)
+
     def to_json(self) -> dict[str, Any]:
         """The explanation as dictionaries, lists, strings and numbers of seven digits, or more where predictions lie
         far from 0, and the value of the row on a curve in full; None for NaN."""

@@ -95,7 +95,7 @@ def summary_of(explanations: Sequence[Explanation]) -> str:
         return plural(len(explanations), "explanation")
     (only,) = explanations
     predictions = ", ".join(
-        f"{prediction.name} = {prediction.label or format(prediction.value, '.5g')}"
+        f"{prediction.name} = {prediction.label or prediction.in_words(prediction.value)}"
         for prediction in only.predictions[:MAX_PREDICTIONS]
     )
     if len(only.predictions) > MAX_PREDICTIONS:

@@ -91,16 +91,17 @@ def draw_explanation(explanation: Explanation, *, attribution: str | None = None
             bar_axes = figure.add_axes((0.03, 0.42 / (height + 1.35), 0.35, 0.12 / (height + 1.35)))
             scale = figure.colorbar(ScalarMappable(norm, colors), cax=bar_axes, orientation="horizontal")
             scale.outline.set_edgecolor(PALE)  # type: ignore[operator]
-            words = "" if math.isnan(chosen.baseline) else _sum_words(chosen)
+            words = "" if math.isnan(chosen.baseline) else _sum_words(explanation, chosen)
             label = writable(f"{chosen.name}, of {explanation.explained}{words}")
             figure.text(0.41, 0.48 / (height + 1.35), label, va="center", color=INK, parse_math=False)
 
     return figure
 
 
-def _sum_words(attribution: Attribution) -> str:
+def _sum_words(explanation: Explanation, attribution: Attribution) -> str:
     """The sum of the values, and what the prediction has without them."""
-    return f"\nsum {formatted(float(np.nansum(attribution.values)))}, baseline {formatted(attribution.baseline)}"
+    total, baseline = formatted(float(np.nansum(attribution.values))), explanation.in_words(attribution.baseline)
+    return f"\nsum {total}, baseline {baseline}"
 
 
 def color_map(is_signed: bool) -> Colormap:
