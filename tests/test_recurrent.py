@@ -166,7 +166,7 @@ def test_the_encoder_reads_each_sentence_alone(cell, bidirectional):
         ({"local": "global"}, "local must be one of monotonic"),
         ({"score": "bahdanau", "local": "monotonic"}, "local is Luong's"),
         ({"score": "dot", "source_dim": 4}, "use 'general'"),
-        ({"window": 0}, "window is 0"),
+        ({"window": 0}, "window must be a whole number of at least 1, not 0"),
     ],
     ids=str,
 )

@@ -156,9 +156,9 @@ def test_it_begins_as_the_messages_unweighted():
     ("given", "match"),
     [
         ({"num_heads": 4}, r"output_dim \(6\) must be a multiple of num_heads \(4\)"),
-        ({"num_heads": 0}, "must be a multiple"),
+        ({"num_heads": 0}, "num_heads must be a whole number of at least 1, not 0"),
         ({"score": "dot"}, "score must be 'scaled_dot' or 'constant', not 'dot'"),
-        ({"num_steps": 0}, "num_steps is 0"),
+        ({"num_steps": 0}, "num_steps must be a whole number of at least 1, not 0"),
     ],
 )
 def test_settings_that_do_not_fit(given, match, shapes_unchecked):

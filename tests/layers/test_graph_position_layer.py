@@ -51,9 +51,16 @@ def test_random_walks_alone_draw_nothing():
     assert torch.equal(layer(x, positions), layer.eval()(x, positions))
 
 
-@pytest.mark.parametrize("counts", [(0, 0), (-1, 3), (3, -1)])
-def test_counts_that_cannot_be(counts):
-    with pytest.raises(SettingError, match=r"expected at least one of either"):
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [
+        ((0, 0), r"expected at least one of either"),
+        ((-1, 3), r"num_laplacian must be a whole number of at least 0, not -1"),
+        ((3, -1), r"num_random_walk must be a whole number of at least 0, not -1"),
+    ],
+)
+def test_counts_that_cannot_be(counts, message):
+    with pytest.raises(SettingError, match=message):
         GraphPosition(4, *counts)
 
 

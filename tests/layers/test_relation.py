@@ -329,7 +329,7 @@ def test_what_is_refused(shapes_unchecked):
             make()
     with pytest.raises(SettingError, match=r"model_dim \(6\) must be a multiple of num_heads \(4\)"):
         RelationalAttention(6, 4, 1, 1)
-    with pytest.raises(SettingError, match="num_bases is 0; expected at least 1"):
+    with pytest.raises(SettingError, match="num_bases must be a whole number of at least 1, not 0"):
         RelationalConvolution(6, 3, 2, num_bases=0)
 
 

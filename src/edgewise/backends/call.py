@@ -1,7 +1,6 @@
 """One call of the operator, checked, as the backends receive it."""
 
 from dataclasses import dataclass, replace
-from numbers import Real
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from edgewise.neighborhood import (
     neighborhood_of,
     require_device,
 )
-from edgewise.neighborhood.checks import broadcast_shape
+from edgewise.neighborhood.checks import broadcast_shape, require_rate
 from edgewise.neighborhood.index import require_dense
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import GAT, Additive, Bilinear, Constant, Cosine, Distance, Dot, GATv2, ScaledDot, Score
@@ -155,8 +154,7 @@ def checked_call(
         require_tensors(verb, {name: x for name, x in beside.items() if x is not None})
     _require_part(verb, "score", score, "ScaledDot()")
     _require_part(verb, "normalize", normalize, "Softmax()")
-    if not (type(dropout) is float or isinstance(dropout, Real)) or not 0 <= dropout < 1:
-        raise SettingError(f"{verb}: dropout must be at least 0 and less than 1, not {dropout!r}.")
+    require_rate(verb, dropout=dropout)
 
     if query.dim() == 1:
         query = query.unsqueeze(0)

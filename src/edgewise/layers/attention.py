@@ -18,7 +18,7 @@ from edgewise.layers.linear import Linear, linear, may_be_joined
 from edgewise.layers.position import PairPosition, default_key_positions, default_positions, distances
 from edgewise.layers.scorer import Given, LearnedScore
 from edgewise.neighborhood import EdgeRows, Edges, Full, GivenNeighborhood, Neighborhood, neighborhood_of
-from edgewise.neighborhood.checks import count
+from edgewise.neighborhood.checks import count, require_rate, require_sizes
 from edgewise.normalize import Normalize, Softmax
 from edgewise.score import Score
 
@@ -74,9 +74,17 @@ class MultiHeadAttention(nn.Module):
         super().__init__()
         model_dim = count("MultiHeadAttention", "model_dim", model_dim)
         num_heads = count("MultiHeadAttention", "num_heads", num_heads)
-        source_dim = source_dim or model_dim
-        value_source_dim = value_source_dim or source_dim
-        num_key_heads = num_key_heads or num_heads
+        source_dim = model_dim if source_dim is None else source_dim
+        value_source_dim = source_dim if value_source_dim is None else value_source_dim
+        num_key_heads = num_heads if num_key_heads is None else num_key_heads
+        require_sizes("MultiHeadAttention", source_dim=source_dim, value_source_dim=value_source_dim)
+        require_sizes("MultiHeadAttention", 0, **{} if edge_dim is None else {"edge_dim": edge_dim})
+        require_rate("MultiHeadAttention", dropout=dropout)
+        if not isinstance(position, PairPosition | None):
+            raise SettingError(
+                "MultiHeadAttention: position must be that of pairs, such as RotaryPosition(key_dim), not "
+                f"{position!r}; one of nodes is added to them before the first layer."
+            )
         if combine not in COMBINES:
             raise SettingError(f"combine must be one of {', '.join(COMBINES)}, not {combine!r}.")
 
@@ -93,7 +101,7 @@ class MultiHeadAttention(nn.Module):
         if project:
             key_dim = _per_head("model_dim", model_dim, num_heads, key_dim)
             joined = combine == "concatenate"
-            value_dim = _per_head("model_dim", model_dim, num_heads if joined else 1, value_dim)
+            value_dim = _per_head("model_dim", model_dim, num_heads if joined else 1, value_dim, "value")
             self.query = Linear(model_dim, num_heads * key_dim)
             self.key = Linear(source_dim, num_key_heads * key_dim)
             self.value = Linear(value_source_dim, num_key_heads * value_dim)
@@ -327,9 +335,9 @@ def _sum(part: Tensor | None, other: Tensor | None) -> Tensor | None:
     return other if part is None else part if other is None else part + other
 
 
-def _per_head(name: str, size: int, num_heads: int, chosen_dim: int | None) -> int:
+def _per_head(name: str, size: int, num_heads: int, chosen_dim: int | None, kind: str = "key") -> int:
     if chosen_dim is not None:
-        return chosen_dim
+        return count("MultiHeadAttention", f"{kind}_dim", chosen_dim, 0 if kind == "key" else 1)
     require_multiple("MultiHeadAttention", name, size, num_heads)
     return size // num_heads
 

@@ -16,6 +16,7 @@ from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.heads import require_choice
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import EdgeRows, Full, GivenNeighborhood
+from edgewise.neighborhood.checks import number, require_rate, require_sizes
 
 
 class ResidualBlock(nn.Module):
@@ -65,6 +66,10 @@ class ResidualBlock(nn.Module):
                 )
 
         hidden_dim = 4 * model_dim if hidden_dim is None else hidden_dim
+        require_sizes("ResidualBlock", model_dim=model_dim, hidden_dim=hidden_dim)
+        require_rate("ResidualBlock", dropout=dropout, hidden_dropout=hidden_dropout)
+        if number("ResidualBlock", "norm_eps", norm_eps) < 0:
+            raise SettingError(f"ResidualBlock: norm_eps must be at least 0, not {norm_eps!r}.")
         self.norm, self.model_dim = norm, model_dim
         self.attention = attention
         self.attention_norm, self.feed_forward_norm = (nn.LayerNorm(model_dim, norm_eps) for _ in range(2))

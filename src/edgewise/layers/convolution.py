@@ -13,11 +13,12 @@ from torch.utils.weak import WeakIdKeyDictionary
 from edgewise.attend import aggregate
 from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.feature import FeatureLinear, Nodes, Pair, weighted_sum
-from edgewise.layers.given import pair_of, require_edges, size_of, two, weight_of
+from edgewise.layers.given import pair_of, require_edges, require_function, size_of, two, weight_of
 from edgewise.layers.heads import for_nodes, require_choice
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, Full, GivenNeighborhood, Neighborhood, edges_of
+from edgewise.neighborhood.checks import number, require_sizes
 
 Activation = Callable[[Tensor], Tensor]
 AggregationName = Literal["mean", "sum", "max", "min"]
@@ -39,7 +40,9 @@ class MeanConvolution(nn.Module):
 
     def __init__(self, input_dim: int | tuple[int, int], output_dim: int, activation: Activation = torch.relu):
         super().__init__()
-        source_dim, target_dim = two(input_dim)
+        source_dim, target_dim = two("MeanConvolution", "input_dim", input_dim)
+        require_sizes("MeanConvolution", output_dim=output_dim)
+        require_function("MeanConvolution", "activation", activation)
         self.neighbors = FeatureLinear(source_dim, output_dim, bias=False)
         self.itself = FeatureLinear(target_dim, output_dim, bias=False)
         self.activation = activation
@@ -80,6 +83,9 @@ class SymmetricConvolution(nn.Module):
         bias: bool = False,
     ):
         super().__init__()
+        require_sizes("SymmetricConvolution", 0, input_dim=input_dim)
+        require_sizes("SymmetricConvolution", output_dim=output_dim)
+        require_function("SymmetricConvolution", "activation", activation)
         self.linear = FeatureLinear(input_dim, output_dim, bias=False)
         self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
         self.activation, self.add_self_loops = activation, add_self_loops
@@ -161,8 +167,10 @@ class NeighborConvolution(nn.Module):
             )
 
         self.aggregation, self.activation, self.normalize = aggregation, activation, normalize
-        source_dim, target_dim = self.sizes = two(input_dim)
+        source_dim, target_dim = self.sizes = two("NeighborConvolution", "input_dim", input_dim)
         pool_dim = output_dim if pool_dim is None else pool_dim
+        require_sizes("NeighborConvolution", output_dim=output_dim, pool_dim=pool_dim)
+        require_function("NeighborConvolution", "activation", activation)
         self.pool = FeatureLinear(source_dim, pool_dim) if project else None
         self.neighbors = FeatureLinear(pool_dim if project else source_dim, output_dim, bias=False)
         self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
@@ -233,6 +241,10 @@ class IsomorphismConvolution(nn.Module):
             raise SettingError("IsomorphismConvolution: hidden_dim is that of its own network; drop it, or network.")
 
         hidden_dim = output_dim if hidden_dim is None else hidden_dim
+        require_sizes("IsomorphismConvolution", 0, input_dim=input_dim, edge_dim=edge_dim)
+        require_sizes("IsomorphismConvolution", output_dim=output_dim, hidden_dim=hidden_dim)
+        require_function("IsomorphismConvolution", "activation", activation)
+        epsilon = float(number("IsomorphismConvolution", "epsilon", epsilon))
         self.input_dim, self.edge_dim, self.activation, self.network = input_dim, edge_dim, activation, network
         if network is None:
             self.first = FeatureLinear(input_dim, hidden_dim, bias=False)

@@ -11,7 +11,7 @@ from edgewise.attend import aggregate, attend, attention_weights
 from edgewise.backends import numba
 from edgewise.backends.autograd import transform_at_work
 from edgewise.backends.weigh import chosen_queries
-from edgewise.errors import SettingError, ShapeError
+from edgewise.errors import ShapeError
 from edgewise.graph import Trace, Weights
 from edgewise.layers.given import refuse_pair, require_nodes, weight_of
 from edgewise.layers.heads import join_heads, require_choice, require_multiple, split_heads
@@ -19,6 +19,7 @@ from edgewise.layers.linear import Linear, products
 from edgewise.layers.messages import features_of_edges
 from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
+from edgewise.neighborhood.checks import require_rate, require_sizes
 from edgewise.normalize import Normalize, Sigmoid
 
 EdgeScore = Literal["scaled_dot", "constant"]
@@ -71,8 +72,9 @@ class EdgeAttention(nn.Module):
     ):
         super().__init__()
         owner = self.owner = type(self).__name__
-        if num_steps < 1:
-            raise SettingError(f"{owner}: num_steps is {num_steps}; expected at least 1.")
+        require_sizes(owner, 0, input_dim=input_dim, edge_dim=edge_dim, key_dim=key_dim)
+        require_sizes(owner, output_dim=output_dim, num_steps=num_steps)
+        require_rate(owner, dropout=dropout)
         require_choice(owner, "score", score, ("scaled_dot", "constant"))
         require_multiple(owner, "output_dim", output_dim, num_heads)
         self.sizes, self.num_steps, self.num_heads = (input_dim, edge_dim), num_steps, num_heads

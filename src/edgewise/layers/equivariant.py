@@ -14,6 +14,7 @@ from edgewise.layers.linear import Linear
 from edgewise.layers.messages import EdgePerceptron, Perceptron, concat_features, features_of_edges
 from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Edges, GivenNeighborhood, edges_of
+from edgewise.neighborhood.checks import require_sizes
 from edgewise.normalize import Normalize
 from edgewise.score import Constant, safe_sqrt
 
@@ -81,6 +82,8 @@ class EquivariantLayer(nn.Module):
         super().__init__()
         require_choice("EquivariantLayer", "aggregation", aggregation, ("mean", "sum"))
         hidden_dim = model_dim if hidden_dim is None else hidden_dim
+        require_sizes("EquivariantLayer", model_dim=model_dim, hidden_dim=hidden_dim)
+        require_sizes("EquivariantLayer", 0, edge_dim=edge_dim)
         self.edge_dim, self.aggregation, self.backend = edge_dim, aggregation, backend
         self.has_bounded_steps, self.has_velocities = has_bounded_steps, has_velocities
         self.activation = nn.SiLU()

@@ -8,6 +8,7 @@ from edgewise.attend import aggregate
 from edgewise.layers.given import pair_beside, require_edges, require_nodes
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import GivenNeighborhood, edges_of
+from edgewise.neighborhood.checks import require_sizes
 
 
 class PairForce(nn.Module):
@@ -38,6 +39,7 @@ class PairForce(nn.Module):
 
     def __init__(self, hidden_dim: int, *, backend: str = "auto"):
         super().__init__()
+        require_sizes("PairForce", hidden_dim=hidden_dim)
         self.backend = backend
         last = Linear(hidden_dim, 2)
         nn.init.xavier_uniform_(last.weight, gain=0.001)

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 
 from edgewise.attend import aggregate
 from edgewise.graph import Trace
-from edgewise.layers.given import pair_beside, pair_of, require_nodes, size_of, weight_of
+from edgewise.layers.given import pair_beside, pair_of, require_function, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, over_heads, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import concat_features
 from edgewise.neighborhood import GivenNeighborhood, Neighborhood, neighborhood_of
+from edgewise.neighborhood.checks import require_sizes
 from edgewise.score import Dot
 
 
@@ -57,11 +58,16 @@ class GatedGraphAttention(nn.Module):
         pool_dim: int | None = None,
     ):
         super().__init__()
+        owner = "GatedGraphAttention"
+        require_sizes(owner, num_heads=num_heads)
+        require_sizes(owner, 0, input_dim=input_dim)
         output_dim = input_dim if output_dim is None else output_dim
         source_dim = input_dim if source_dim is None else source_dim
         key_dim = max(input_dim // num_heads, 1) if key_dim is None else key_dim
         value_dim = max(input_dim // num_heads, 1) if value_dim is None else value_dim
         pool_dim = value_dim if pool_dim is None else pool_dim
+        require_sizes(owner, output_dim=output_dim, value_dim=value_dim, pool_dim=pool_dim)
+        require_sizes(owner, 0, source_dim=source_dim, key_dim=key_dim)
         self.num_heads = num_heads
         self.query, self.key = Linear(input_dim, num_heads * key_dim), Linear(source_dim, num_heads * key_dim)
         self.value = Linear(source_dim, num_heads * value_dim)
@@ -148,6 +154,9 @@ class GraphGRU(nn.Module):
         activation: Callable[[Tensor], Tensor] = torch.tanh,
     ):
         super().__init__()
+        require_sizes("GraphGRU", output_dim=output_dim, num_heads=num_heads)
+        require_sizes("GraphGRU", 0, input_dim=input_dim)
+        require_function("GraphGRU", "activation", activation)
         key_dim = max(output_dim // num_heads, 1) if key_dim is None else key_dim
         value_dim = max(output_dim // num_heads, 1) if value_dim is None else value_dim
         self.input_dim, self.output_dim, self.activation = input_dim, output_dim, activation

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from edgewise.backends.call import is_autocast, require_floating, require_tensors
-from edgewise.errors import ShapeError, UnsupportedError
+from edgewise.errors import SettingError, ShapeError, UnsupportedError
 from edgewise.graph import SparseFeatures
-from edgewise.neighborhood.checks import can_be_read, joint_batch
+from edgewise.neighborhood.checks import can_be_read, count, joint_batch
 from edgewise.neighborhood.index import integers
 
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
@@ -89,9 +89,24 @@ def refuse_pair(owner: str, nodes: Any, reason: str) -> None:
         raise UnsupportedError(f"{owner}: nodes are a pair (source, target), but {reason}")
 
 
-def two(size: int | tuple[int, int]) -> tuple[int, int]:
-    """A size for sources and one for targets; one number is both."""
-    return size if isinstance(size, tuple) else (size, size)
+def two(owner: str, name: str, size: int | tuple[int, int]) -> tuple[int, int]:
+    """A size for sources and one for targets, which may be 0; one number is both.
+
+    Raises:
+        SettingError: it is neither one size nor two.
+    """
+    sizes = size if isinstance(size, tuple) else (size, size)
+    if len(sizes) != 2:
+        raise SettingError(f"{owner}: {name} must be one size, or two of (source, target), not {size!r}.")
+    source, target = (count(owner, name, one, 0) for one in sizes)
+    return source, target
+
+
+def require_function(owner: str, name: str, function: Any) -> None:
+    """Raise a SettingError where what is to be called with a tensor is the name of it, or a class."""
+    if isinstance(function, type) or not callable(function):
+        called = f"the class {function.__name__}" if isinstance(function, type) else repr(function)
+        raise SettingError(f"{owner}: {name} must be a function, such as torch.relu, not {called}.")
 
 
 def require_places(owner: str, coordinates: Any, nodes: Tensor) -> None:

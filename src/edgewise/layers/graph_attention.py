@@ -26,7 +26,7 @@ from edgewise.layers.heads import (
 from edgewise.layers.messages import features_of_edges
 from edgewise.layers.scorer import Given
 from edgewise.neighborhood import Full, GivenNeighborhood, edges_of, neighborhood_of
-from edgewise.neighborhood.checks import count
+from edgewise.neighborhood.checks import count, number, require_rate, require_sizes
 from edgewise.normalize import Normalize, Sigmoid
 from edgewise.score import GAT, Dot, GATv2, Score
 
@@ -93,9 +93,14 @@ class GraphAttention(nn.Module):
         if score not in ("gat", "gatv2"):
             raise SettingError(f"GraphAttention: score must be gat or gatv2, not {score!r}.")
 
+        owner = "GraphAttention"
+        require_sizes(owner, output_dim=output_dim, num_heads=num_heads)
+        require_sizes(owner, 0, edge_dim=edge_dim)
+        require_rate(owner, dropout=dropout, value_dropout=value_dropout)
+        negative_slope = number(owner, "negative_slope", negative_slope)
         if combine == "concatenate":
-            require_multiple("GraphAttention", "output_dim", output_dim, num_heads)
-        self.sizes = source_dim, target_dim = two(input_dim)
+            require_multiple(owner, "output_dim", output_dim, num_heads)
+        self.sizes = source_dim, target_dim = two(owner, "input_dim", input_dim)
         if share_weights and (score == "gat" or isinstance(input_dim, tuple)):
             raise SettingError("GraphAttention: share_weights is for gatv2 with one input_dim; drop it.")
 
@@ -205,6 +210,7 @@ class HopAttention(nn.Module):
 
     def __init__(self, model_dim: int, num_hops: int = 10, *, normalize: Normalize = Sigmoid()):
         super().__init__()
+        require_sizes("HopAttention", 0, num_hops=num_hops)
         self.num_hops, self.normalize = num_hops, Given(normalize)
         bound = math.sqrt(3 / count("HopAttention", "model_dim", model_dim))
         self.query = nn.Parameter(torch.empty(1, model_dim).uniform_(-bound, bound))

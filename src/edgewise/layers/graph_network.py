@@ -12,7 +12,7 @@ from edgewise.graph import Trace
 from edgewise.layers.given import offsets_of, require_nodes, weight_of
 from edgewise.layers.graph_update import EdgeUpdate, GlobalUpdate, NodeUpdate
 from edgewise.neighborhood import GivenNeighborhood, edges_of, membership
-from edgewise.neighborhood.checks import check_offsets
+from edgewise.neighborhood.checks import check_offsets, require_sizes
 from edgewise.score import safe_sqrt
 
 
@@ -40,6 +40,7 @@ class NodeStatistics(nn.Module):
 
     def __init__(self, node_dim: int):
         super().__init__()
+        require_sizes("NodeStatistics", 0, node_dim=node_dim)
         self.global_dim = 1 + 4 * node_dim
         """Size of u."""
 
@@ -66,6 +67,7 @@ class LearnedGlobals(nn.Module):
 
     def __init__(self, global_dim: int):
         super().__init__()
+        require_sizes("LearnedGlobals", global_dim=global_dim)
         self.global_dim = global_dim
         """Its size."""
         self.vector = nn.Parameter(torch.randn(global_dim))

@@ -8,7 +8,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.layers.given import offsets_of, require_nodes, size_of, weight_of
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import membership
-from edgewise.neighborhood.checks import check_offsets
+from edgewise.neighborhood.checks import check_offsets, require_sizes
 
 
 class GraphPosition(nn.Module):
@@ -35,10 +35,11 @@ class GraphPosition(nn.Module):
 
     def __init__(self, model_dim: int, num_laplacian: int = 0, num_random_walk: int = 0):
         super().__init__()
-        if min(num_laplacian, num_random_walk) < 0 or num_laplacian + num_random_walk == 0:
+        require_sizes("GraphPosition", model_dim=model_dim)
+        require_sizes("GraphPosition", 0, num_laplacian=num_laplacian, num_random_walk=num_random_walk)
+        if num_laplacian + num_random_walk == 0:
             raise SettingError(
-                f"GraphPosition: {num_laplacian} Laplacian and {num_random_walk} random-walk positions; expected at "
-                "least one of either."
+                "GraphPosition: 0 Laplacian and 0 random-walk positions; expected at least one of either."
             )
         self.num_laplacian, self.num_positions = num_laplacian, num_laplacian + num_random_walk
         self.linear = Linear(self.num_positions, model_dim, bias=False)

@@ -9,11 +9,12 @@ from torch import Tensor, nn
 from edgewise.attend import aggregate, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Trace
-from edgewise.layers.given import two
+from edgewise.layers.given import require_function, two
 from edgewise.layers.heads import attend_and_record, join_heads, record, require_multiple, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.layers.messages import Activation, EdgePerceptron, Perceptron, concat_features
 from edgewise.neighborhood import Edges, derived
+from edgewise.neighborhood.checks import require_sizes
 
 AggregationName = Literal["sum", "mean", "max", "min", "attention"]
 AGGREGATIONS: tuple[str, ...] = get_args(AggregationName)
@@ -104,8 +105,12 @@ class EdgeUpdate(nn.Module):
     ):
         super().__init__()
         self.node_dim, self.edge_dim, self.global_dim, self.num_heads = node_dim, edge_dim, global_dim, num_heads
-        source_dim, target_dim = two(node_dim)
-        receiver_dim, hidden_dim = target_dim + global_dim, output_dim if hidden_dim is None else hidden_dim
+        source_dim, target_dim = self.end_dims = two("EdgeUpdate", "node_dim", node_dim)
+        hidden_dim = output_dim if hidden_dim is None else hidden_dim
+        require_sizes("EdgeUpdate", 0, edge_dim=edge_dim, global_dim=global_dim)
+        require_sizes("EdgeUpdate", output_dim=output_dim, hidden_dim=hidden_dim)
+        require_function("EdgeUpdate", "activation", activation)
+        receiver_dim = target_dim + global_dim
         self.network = EdgePerceptron(receiver_dim, source_dim, edge_dim, hidden_dim, output_dim, activation)
         if num_heads is not None:
             require_multiple("EdgeUpdate", "output_dim", output_dim, num_heads)
@@ -127,7 +132,7 @@ class EdgeUpdate(nn.Module):
         Nodes may be (sources, targets); `graph_of_node` is then that of the targets.
         """
         source, target = nodes if isinstance(nodes, tuple) else (nodes, nodes)
-        source_dim, target_dim = two(self.node_dim)
+        source_dim, target_dim = self.end_dims
         senders, edge_features = read_features(source, source_dim), read_features(edge_features, self.edge_dim)
         globals_of_node = read_features(global_features, self.global_dim).index_select(-2, graph_of_node)
         receivers = concat_features(read_features(target, target_dim), globals_of_node)
@@ -172,7 +177,11 @@ class NodeUpdate(nn.Module):
     ):
         super().__init__()
         self.node_dim, self.edge_dim, self.global_dim = node_dim, edge_dim, global_dim
-        own_dim, hidden_dim = node_dim + global_dim, output_dim if hidden_dim is None else hidden_dim
+        hidden_dim = output_dim if hidden_dim is None else hidden_dim
+        require_sizes("NodeUpdate", 0, node_dim=node_dim, edge_dim=edge_dim, global_dim=global_dim)
+        require_sizes("NodeUpdate", output_dim=output_dim, hidden_dim=hidden_dim, num_heads=num_heads)
+        require_function("NodeUpdate", "activation", activation)
+        own_dim = node_dim + global_dim
         self.together = Aggregation(edge_dim, own_dim, aggregation, num_heads) if edge_dim > 0 else None
         self.network = Perceptron(edge_dim + own_dim, hidden_dim, output_dim, activation)
 
@@ -226,6 +235,9 @@ class GlobalUpdate(nn.Module):
         super().__init__()
         self.node_dim, self.edge_dim, self.global_dim = node_dim, edge_dim, global_dim
         hidden_dim = output_dim if hidden_dim is None else hidden_dim
+        require_sizes("GlobalUpdate", 0, node_dim=node_dim, edge_dim=edge_dim, global_dim=global_dim)
+        require_sizes("GlobalUpdate", output_dim=output_dim, hidden_dim=hidden_dim, num_heads=num_heads)
+        require_function("GlobalUpdate", "activation", activation)
         self.edges_together = Aggregation(edge_dim, global_dim, edge_aggregation, num_heads) if edge_dim > 0 else None
         self.nodes_together = Aggregation(node_dim, global_dim, node_aggregation, num_heads) if node_dim > 0 else None
         self.network = Perceptron(edge_dim + node_dim + global_dim, hidden_dim, output_dim, activation)

@@ -13,13 +13,13 @@ from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Trace, Weights
 from edgewise.neighborhood import GivenNeighborhood, Mask, Neighborhood, neighborhood_of
-from edgewise.neighborhood.checks import joint_batch
+from edgewise.neighborhood.checks import count, joint_batch
 from edgewise.neighborhood.pairs import Joined
 
 
 def require_multiple(owner: str, name: str, size: int, by: int, by_name: str = "num_heads") -> None:
     """Raise a SettingError where a size cannot be divided among heads."""
-    if by < 1 or size % by != 0:
+    if count(owner, name, size, 0) % count(owner, by_name, by) != 0:
         raise SettingError(f"{owner}: {name} ({size}) must be a multiple of {by_name} ({by}).")
 
 

@@ -19,6 +19,7 @@ from edgewise.layers.heads import (
 )
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Full, GivenNeighborhood, neighborhood_of
+from edgewise.neighborhood.checks import number, require_sizes
 from edgewise.normalize import Rows, Softmax
 from edgewise.score import Distance
 
@@ -63,6 +64,10 @@ class MoleculeAttention(nn.Module):
         bond_aggregation: Literal["sum", "mean"] = "sum",
     ):
         super().__init__()
+        shares = {"attention_share": attention_share, "distance_share": distance_share, "bond_share": bond_share}
+        for name, share in shares.items():
+            number("MoleculeAttention", name, share)
+        require_sizes("MoleculeAttention", model_dim=model_dim)
         require_multiple("MoleculeAttention", "model_dim", model_dim, num_heads)
         require_choice("MoleculeAttention", "kernel", kernel, ("softmax", "exponential"))
         require_choice("MoleculeAttention", "bond_aggregation", bond_aggregation, ("sum", "mean"))

@@ -26,7 +26,7 @@ from edgewise.layers.given import require_nodes, require_positions
 from edgewise.layers.heads import require_choice
 from edgewise.layers.linear import is_plain
 from edgewise.neighborhood import Edges, Neighborhood
-from edgewise.neighborhood.checks import count
+from edgewise.neighborhood.checks import count, positive, require_sizes
 
 
 class SinusoidalPosition(nn.Module):
@@ -47,7 +47,8 @@ class SinusoidalPosition(nn.Module):
 
     def __init__(self, model_dim: int, base: float = 10_000.0):
         super().__init__()
-        self.model_dim, self.base = count("SinusoidalPosition", "model_dim", model_dim), base
+        self.model_dim = count("SinusoidalPosition", "model_dim", model_dim)
+        self.base = positive("SinusoidalPosition", "base", base)
 
     def forward(
         self, nodes: Float[Tensor, " *batch node model_dim"], positions: Int64[Tensor, " *places node"] | None = None
@@ -169,7 +170,7 @@ class RotaryPosition(PairPosition):
             )
 
         require_choice("RotaryPosition", "planes", planes, ("half", "interleaved"))
-        self.planes, self.base = planes, base
+        self.planes, self.base = planes, positive("RotaryPosition", "base", base)
         self.kept: tuple[tuple[str, float, int], Tensor, Tensor, Tensor] | None = None
         """The settings and the positions of the last call, and what it multiplied with."""
 
@@ -307,6 +308,7 @@ class T5Position(PairPosition):
         super().__init__()
         num_heads = count("T5Position", "num_heads", num_heads)
         num_buckets = count("T5Position", "num_buckets", num_buckets)
+        max_distance = count("T5Position", "max_distance", max_distance)
         if num_buckets < 4 or num_buckets % 2 or max_distance <= num_buckets:
             raise SettingError(
                 f"T5Position: num_buckets ({num_buckets}) must be even and at least 4, and max_distance "
@@ -351,8 +353,7 @@ class ShawPosition(PairPosition):
         super().__init__()
         key_dim = count("ShawPosition", "key_dim", key_dim)
         value_dim = key_dim if value_dim is None else count("ShawPosition", "value_dim", value_dim)
-        if max_distance < 0:
-            raise SettingError(f"ShawPosition: max_distance is {max_distance}; expected at least 0.")
+        require_sizes("ShawPosition", 0, max_distance=max_distance)
         self.max_distance = max_distance
         number = 2 * max_distance + 1
         self.key, self.value = nn.Embedding(number, key_dim), nn.Embedding(number, value_dim)

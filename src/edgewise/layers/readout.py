@@ -13,6 +13,7 @@ from edgewise.layers.given import offsets_of, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, join_heads, require_multiple, split_heads
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Edges, derived, membership
+from edgewise.neighborhood.checks import require_sizes
 
 AggregationName = Literal["attention", "mean", "sum", "max"]
 AGGREGATIONS: tuple[str, ...] = get_args(AggregationName)
@@ -36,6 +37,7 @@ class Readout(nn.Module):
         super().__init__()
         if aggregation not in AGGREGATIONS:
             raise SettingError(f"Readout: aggregation must be one of {', '.join(AGGREGATIONS)}, not {aggregation!r}.")
+        require_sizes("Readout", model_dim=model_dim, num_heads=num_heads)
         self.aggregation, self.num_heads = aggregation, num_heads
         if aggregation == "attention":
             require_multiple("Readout", "model_dim", model_dim, num_heads)

@@ -21,6 +21,7 @@ from edgewise.layers.given import require_lengths, require_nodes, weight_of
 from edgewise.layers.heads import with_one_head_axis
 from edgewise.layers.linear import Linear, is_plain
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
+from edgewise.neighborhood.checks import require_rate, require_sizes
 from edgewise.score import Additive, Constant, Dot, Score
 
 CELLS: dict[str, type[nn.RNNCell] | type[nn.GRUCell] | type[nn.LSTMCell]] = {
@@ -55,6 +56,8 @@ class RecurrentEncoder(nn.Module):
     ):
         super().__init__()
         _require("cell", cell, CELLS)
+        require_sizes("RecurrentEncoder", input_dim=input_dim, model_dim=model_dim, num_layers=num_layers)
+        require_rate("RecurrentEncoder", dropout=dropout)
         if bidirectional and model_dim % 2 != 0:
             raise SettingError(f"RecurrentEncoder: model_dim ({model_dim}) must be even for two directions.")
 
@@ -153,15 +156,15 @@ class RecurrentDecoder(nn.Module):
         input_feeding: bool = True,
     ):
         super().__init__()
-        source_dim = source_dim or model_dim
+        source_dim = model_dim if source_dim is None else source_dim
+        require_sizes("RecurrentDecoder", model_dim=model_dim, source_dim=source_dim, window=window)
+        require_sizes("RecurrentDecoder", 0, input_dim=input_dim)
         _require("cell", cell, CELLS)
         _require("score", score, LOOKS)
         if local is not None:
             _require("local", local, LOCALS)
             if score == "bahdanau":
                 raise SettingError("RecurrentDecoder: local is Luong's; score must be 'dot', 'general' or 'concat'.")
-        if window < 1:
-            raise SettingError(f"RecurrentDecoder: window is {window}; expected at least 1.")
         if score == "dot" and source_dim != model_dim:
             raise SettingError(
                 f"RecurrentDecoder: score='dot' needs states of one size, but model_dim is {model_dim} and source_dim "

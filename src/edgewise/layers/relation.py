@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from numbers import Integral
 
 import torch
 import torch.nn.functional as F
@@ -14,10 +15,11 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import SparseFeatures, Trace
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
-from edgewise.layers.given import pair_of, require_nodes, size_of, two, weight_of
+from edgewise.layers.given import pair_of, require_function, require_nodes, size_of, two, weight_of
 from edgewise.layers.heads import require_multiple
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Relations, Types
+from edgewise.neighborhood.checks import require_rate, require_sizes
 
 
 class TypedLinear(nn.Module):
@@ -41,12 +43,12 @@ class TypedLinear(nn.Module):
 
     def __init__(self, input_dims: Sequence[int], output_dim: int, *, bias: bool = True):
         super().__init__()
-        self.input_dims, self.output_dim = tuple(input_dims), output_dim
         # torch trusts the sizes of `repeat_interleave`, and would write beside its memory.
-        if min(self.input_dims, default=0) < 0:
-            raise ShapeError(
-                f"input_dims is {self.input_dims}; expected a number of features, 0 or more, of each type."
-            )
+        dims = tuple(input_dims) if isinstance(input_dims, Sequence) else (input_dims,)
+        if not all(isinstance(size, Integral) for size in dims) or min(dims, default=0) < 0:
+            raise ShapeError(f"input_dims is {dims}; expected a number of features, 0 or more, of each type.")
+        require_sizes("TypedLinear", output_dim=output_dim)
+        self.input_dims, self.output_dim = dims, output_dim
 
         bounds = torch.tensor([1 / math.sqrt(max(size, 1)) for size in self.input_dims])
         # The matrices of all types one above the other: of sparse features each is one row of them.
@@ -123,10 +125,13 @@ class RelationalConvolution(nn.Module):
         activation: Activation = torch.relu,
     ):
         super().__init__()
-        if num_bases is not None and num_bases < 1:
-            raise SettingError(f"RelationalConvolution: num_bases is {num_bases}; expected at least 1, or None.")
-
-        source_dim, target_dim = two(input_dim)
+        owner = "RelationalConvolution"
+        source_dim, target_dim = two(owner, "input_dim", input_dim)
+        require_sizes(owner, output_dim=output_dim)
+        require_sizes(owner, 0, num_relations=num_relations)
+        require_function(owner, "activation", activation)
+        if num_bases is not None:
+            require_sizes(owner, num_bases=num_bases)
         self.weight = _drawn(num_bases or num_relations, source_dim, output_dim)
         self.shares: nn.Parameter | None = None
         if num_bases is not None:
@@ -197,7 +202,12 @@ class RelationalAttention(nn.Module):
         dropout: float = 0.0,
     ):
         super().__init__()
-        require_multiple("RelationalAttention", "model_dim", model_dim, num_heads)
+        owner = "RelationalAttention"
+        require_sizes(owner, model_dim=model_dim, num_heads=num_heads)
+        require_sizes(owner, 0, num_types=num_types, num_relations=num_relations)
+        require_rate(owner, dropout=dropout)
+        require_function(owner, "activation", activation)
+        require_multiple(owner, "model_dim", model_dim, num_heads)
         head_dim = model_dim // num_heads
         self.num_heads, self.num_relations = num_heads, num_relations
         self.activation, self.dropout = activation, dropout

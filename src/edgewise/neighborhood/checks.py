@@ -24,13 +24,26 @@ def whole(owner: str, name: str, value: Any) -> int:
         raise ShapeError(f"{owner}: {name} must be a whole number, not {value!r}.") from None
 
 
-def count(owner: str, name: str, value: Any) -> int:
-    """`value` as a positive integer."""
+def count(owner: str, name: str, value: Any, least: int = 1) -> int:
+    """`value` as an integer of at least `least`."""
     if not isinstance(value, bool):
         with suppress(TypeError):
-            if (integer := operator.index(value)) >= 1:
+            if (integer := operator.index(value)) >= least:
                 return integer
-    raise SettingError(f"{owner}: {name} must be a whole number of at least 1, not {value!r}.")
+    raise SettingError(f"{owner}: {name} must be a whole number of at least {least}, not {value!r}.")
+
+
+def require_sizes(owner: str, least: int = 1, **sizes: Any) -> None:
+    """Raise a SettingError unless each is a whole number of at least `least`."""
+    for name, size in sizes.items():
+        count(owner, name, size, least)
+
+
+def require_rate(owner: str, **rates: float) -> None:
+    """Raise a SettingError unless each is the probability of a dropout."""
+    for name, rate in rates.items():
+        if not (type(rate) is float or isinstance(rate, numbers.Real)) or not 0 <= rate < 1:
+            raise SettingError(f"{owner}: {name} must be at least 0 and less than 1, not {rate!r}.")
 
 
 def can_be_read(x: Tensor) -> bool:
@@ -50,6 +63,13 @@ def number(owner: str, name: str, value: Any) -> float:
     if isinstance(value, numbers.Real) and not math.isnan(value):
         return value if isinstance(value, int) else float(value)
     raise SettingError(f"{owner}: {name} must be a number, not {value!r}.")
+
+
+def positive(owner: str, name: str, value: Any) -> float:
+    """`value` as a finite number above 0."""
+    if torch.compiler.is_compiling() or 0 < number(owner, name, value) < math.inf:
+        return value
+    raise SettingError(f"{owner}: {name} must be a number above 0, not {value!r}.")
 
 
 def not_positive(value: float | Tensor) -> float | None:
