@@ -7,6 +7,7 @@ import torch
 
 import edgewise.layers as L
 from edgewise import Edges, EdgewiseError, Full, Mask, SettingError, ShapeError, Softmax, UnsupportedError
+from edgewise.graph import SparseFeatures
 from edgewise.neighborhood import Relations, Types
 from graph_cases import normal, ready
 
@@ -350,3 +351,30 @@ def test_pairs_and_features_of_edges_that_do_not_fit():
         L.GraphAttention(8, 6, share_weights=True)
     with pytest.raises(SettingError, match="hidden_dim is that of its own network"):
         L.IsomorphismConvolution(8, 6, 5, network=torch.nn.Identity())
+
+
+TABLES = {name: EVERY[name] for name in EVERY if "Convolution" not in name}
+TABLES |= {
+    "RelationalConvolution": OTHERS["RelationalConvolution"],
+    "key": (lambda: L.MultiHeadAttention(8, 2), lambda layer, x: layer(drawn(5, 8), x)),
+    "unprojected": (lambda: L.MultiHeadAttention(8, 2, project=False), lambda layer, x: layer(x)),
+    "source": (lambda: L.GatedGraphAttention(8, num_heads=2), lambda layer, x: layer(drawn(5, 8), EDGES, source=x)),
+    "sum": (lambda: L.Readout(8, "sum"), lambda layer, x: layer(x, OFFSETS)),
+    "NodeStatistics": (lambda: L.NodeStatistics(8), lambda layer, x: layer(x, OFFSETS)),
+    "LearnedGlobals": (lambda: L.LearnedGlobals(8), lambda layer, x: layer(x, OFFSETS)),
+}
+for other in ("GraphAttention", "TypedLinear", "RecurrentEncoder"):  # two read them, and one is given one graph more
+    del TABLES[other]
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_layers_of_tables_refuse_sparse_features(name, shapes_unchecked):
+    make, call = TABLES[name]
+    features = SparseFeatures(Edges(torch.tensor([0, 7]), torch.tensor([1, 4]), 8, 5), torch.ones(2))
+    with pytest.raises(UnsupportedError, match=r"\w+: \w+ came as sparse features, but the layer reads tables"):
+        call(make(), features)
+
+
+def test_statistics_are_those_of_nodes_of_their_size(shapes_unchecked):
+    with pytest.raises(ShapeError, match="axis 'feature' is 8 in nodes, but the layer was made for 7"):
+        L.NodeStatistics(7)(drawn(5, 8), OFFSETS)

@@ -50,7 +50,7 @@ class MeanConvolution(nn.Module):
     def forward(self, nodes: Pair, edges: GivenNeighborhood) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer; `(*batch, node, input_dim)` or sparse before, or (sources, targets)."""
         sizes = size_of(self.neighbors), size_of(self.itself)
-        source, target = pair_of("MeanConvolution", nodes, sizes, weight_of(self.itself))
+        source, target = pair_of("MeanConvolution", nodes, sizes, weight_of(self.itself), takes_sparse=True)
         neighborhood = for_nodes("MeanConvolution", edges, source, target)
         mean = aggregate(self.neighbors(source), neighborhood, "mean", num_queries=target.shape[-2])
         return self.activation(mean + self.itself(target))
@@ -105,7 +105,7 @@ class SymmetricConvolution(nn.Module):
             degrees: the row sums of A, where the edges are only some of the graph's; by default those of the edges.
         """
         owner, size = "SymmetricConvolution", size_of(self.linear)
-        source, target = pair_of(owner, nodes, (size, size), weight_of(self.linear))
+        source, target = pair_of(owner, nodes, (size, size), weight_of(self.linear), takes_sparse=True)
         device = getattr(source, "device", None)
         edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], device, edge_weight)
         if degrees is not None and degrees.shape != (target.shape[-2],):
@@ -184,7 +184,7 @@ class NeighborConvolution(nn.Module):
         Args:
             edge_weight: w, one number an edge; 1 by default.
         """
-        source, target = pair_of("NeighborConvolution", nodes, self.sizes, weight_of(self.neighbors))
+        source, target = pair_of("NeighborConvolution", nodes, self.sizes, weight_of(self.neighbors), takes_sparse=True)
         if self.pool is not None:
             source = torch.relu(self.pool(source))
         neighborhood = for_nodes("NeighborConvolution", edges, source, target)
@@ -271,7 +271,7 @@ class IsomorphismConvolution(nn.Module):
         """
         owner = "IsomorphismConvolution"
         weight = weight_of(self.first if self.network is None else self.network)
-        source, target = pair_of(owner, nodes, (self.input_dim, self.input_dim), weight)
+        source, target = pair_of(owner, nodes, (self.input_dim, self.input_dim), weight, takes_sparse=True)
         if self.network is None and self.edge is None:
             target = self.first(target)
             source = target if not isinstance(nodes, tuple) else self.first(source)

@@ -15,7 +15,15 @@ from edgewise.neighborhood.index import integers
 FLOATS = (torch.float32, torch.float64, torch.bfloat16, torch.float16)
 
 
-def require_nodes(owner: str, nodes: Any, size: int | None = None, weight: Any = None, name: str = "nodes") -> None:
+def require_nodes(
+    owner: str,
+    nodes: Any,
+    size: int | None = None,
+    weight: Any = None,
+    name: str = "nodes",
+    *,
+    takes_sparse: bool = False,
+) -> None:
     """Raise a ShapeError unless they are features `(*batch, node, size)` of floating point.
 
     Args:
@@ -24,7 +32,16 @@ def require_nodes(owner: str, nodes: Any, size: int | None = None, weight: Any =
         size: how many features the layer was made for; any number where None.
         weight: what they are multiplied by: they must have its dtype, but under torch.autocast, which casts them.
         name: what the layer calls them.
+        takes_sparse: whether the layer reads `SparseFeatures` too.
+
+    Raises:
+        UnsupportedError: they are sparse features, and the layer reads tables alone.
     """
+    if isinstance(nodes, SparseFeatures) and not takes_sparse:
+        raise UnsupportedError(
+            f"{owner}: {name} came as sparse features, but the layer reads tables; pass {name}.to_dense(), or put "
+            "MeanConvolution, GraphAttention or TypedLinear before it, which read them."
+        )
     if not isinstance(nodes, SparseFeatures):
         require_tensors(owner, {name: nodes})
         require_floating(owner, name, nodes)
@@ -54,7 +71,9 @@ def size_of(layer: nn.Module, side: str = "in_features") -> int | None:
     return size if isinstance(size, int) else None
 
 
-def pair_of(owner: str, nodes: Any, sizes: tuple[int | None, int | None], weight: Any) -> tuple[Any, Any]:
+def pair_of(
+    owner: str, nodes: Any, sizes: tuple[int | None, int | None], weight: Any, *, takes_sparse: bool = False
+) -> tuple[Any, Any]:
     """The nodes that send and those that receive: PyTorch Geometric's `(x_source, x_target)`, or the same twice.
 
     Raises:
@@ -62,12 +81,12 @@ def pair_of(owner: str, nodes: Any, sizes: tuple[int | None, int | None], weight
     """
     if not isinstance(nodes, tuple):
         for size in dict.fromkeys(sizes):
-            require_nodes(owner, nodes, size, weight)
+            require_nodes(owner, nodes, size, weight, takes_sparse=takes_sparse)
         return nodes, nodes
     if len(nodes) != 2:
         raise ShapeError(f"{owner}: nodes are a tuple of {len(nodes)}, expected (source, target).")
     for one, size, name in zip(nodes, sizes, ("source", "target"), strict=True):
-        require_nodes(owner, one, size, weight, name)
+        require_nodes(owner, one, size, weight, name, takes_sparse=takes_sparse)
     return nodes
 
 

@@ -135,7 +135,7 @@ class GraphAttention(nn.Module):
             edge_features: e, one row an edge, where the layer has an `edge_dim`.
             trace: where the weights are recorded.
         """
-        source, target = pair_of("GraphAttention", nodes, self.sizes, weight_of(self.linear))
+        source, target = pair_of("GraphAttention", nodes, self.sizes, weight_of(self.linear), takes_sparse=True)
         projected = self._projected(source, target)
         query, key = (split_heads(x, self.num_heads) for x in projected)
         value = key

@@ -48,6 +48,7 @@ class NodeStatistics(nn.Module):
         self, nodes: Float[Tensor, " *batch node node_dim"], offsets: Int64[Tensor, " boundary"]
     ) -> Float[Tensor, " *batch graph global_dim"]:
         """The statistics of each graph; nodes of graph g are `offsets[g]:offsets[g + 1]`."""
+        require_nodes("NodeStatistics", nodes, (self.global_dim - 1) // 4)
         offsets = offsets_of("NodeStatistics", offsets, nodes)
         members = membership(offsets, nodes.shape[-2])
         mean = aggregate(nodes, members, "mean")
@@ -76,6 +77,7 @@ class LearnedGlobals(nn.Module):
         self, nodes: Float[Tensor, " *batch node node_dim"], offsets: Int64[Tensor, " boundary"]
     ) -> Float[Tensor, " graph global_dim"]:
         """The vector, once a graph."""
+        require_nodes("LearnedGlobals", nodes)
         offsets = offsets_of("LearnedGlobals", offsets, nodes)
         check_offsets("LearnedGlobals", offsets, nodes.shape[-2])
         return self.vector.expand(offsets.shape[0] - 1, -1)

@@ -14,7 +14,7 @@ from edgewise.attend import attend, attention_weights
 from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import SparseFeatures, Trace
 from edgewise.layers.convolution import Activation
-from edgewise.layers.feature import Nodes, Pair, summed, weighted_sum
+from edgewise.layers.feature import Nodes, summed, weighted_sum
 from edgewise.layers.given import pair_of, require_function, require_nodes, size_of, two, weight_of
 from edgewise.layers.heads import require_multiple
 from edgewise.layers.linear import Linear
@@ -67,7 +67,7 @@ class TypedLinear(nn.Module):
         Raises:
             ShapeError: there are other types, or rows, or fewer features than the layer was made for.
         """
-        require_nodes("TypedLinear", nodes, None, self.weight)
+        require_nodes("TypedLinear", nodes, None, self.weight, takes_sparse=True)
         if not isinstance(types, Types):
             raise SettingError(f"TypedLinear: types must be Types(of_row, num_types), not {type(types).__name__}.")
 
@@ -141,7 +141,11 @@ class RelationalConvolution(nn.Module):
         self.bias = nn.Parameter(torch.zeros(output_dim)) if bias else None
         self.activation = activation
 
-    def forward(self, nodes: Pair, relations: Relations) -> Float[Tensor, " *batch node output_dim"]:
+    def forward(
+        self,
+        nodes: Float[Tensor, " *batch node input_dim"] | tuple[Tensor, Tensor],
+        relations: Relations,
+    ) -> Float[Tensor, " *batch node output_dim"]:
         """The nodes after the layer; `(*batch, node, input_dim)` before, or (sources, targets).
 
         Raises:
