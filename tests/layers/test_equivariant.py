@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from edgewise import Edges, Mask, SettingError, ShapeError, Sigmoid, Softmax, Trace
-from edgewise.layers import EquivariantLayer
+from edgewise.layers import EquivariantLayer, MoleculeAttention, PairForce
 from graph_cases import GRAPH, NONE, OTHER, SIMPLE, edges_into, normal, packed, ready, shuffled
 
 KINDS = {
@@ -231,3 +231,49 @@ def test_what_does_not_fit():
         EquivariantLayer(4)(h, x, GRAPH, edge_features=torch.randn(8, 2))
     with pytest.raises(ShapeError, match="edge features need Edges; to_edges"):
         EquivariantLayer(4, edge_dim=2)(h, x, Mask(SIMPLE.to_mask()), edge_features=torch.randn(7, 2))
+
+
+PAIR = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 5, 5)
+
+
+def drawn(*shape):
+    return normal(*shape).float()
+
+
+@pytest.mark.parametrize(
+    ("coordinates", "velocities", "message"),
+    [
+        (drawn(5, 3), drawn(1, 3), "axis 'node' is 5 in nodes but 1 in velocities"),
+        (drawn(5, 3), drawn(5, 1), "axis 'space' is 3 in other coordinates but 1 in velocities"),
+        (drawn(5, 3), drawn(3), r"velocities must have the axes \(…, node, feature\)"),
+        (drawn(5, 3), torch.ones(5, 3, dtype=torch.int64), "velocities must be floating point"),
+        (drawn(2, 5, 3), drawn(3, 5, 3), "nodes and velocities: axis 'batch -1' is 2 in one part but 3 in another"),
+        (drawn(3, 5, 3), drawn(5, 3), "nodes and coordinates: axis 'batch -1' is 2 in one part but 3 in another"),
+        (normal(5, 3), drawn(5, 3), "coordinates are torch.float64, but the layer's weights torch.float32"),
+    ],
+)
+def test_velocities_and_coordinates_that_would_be_broadcast(coordinates, velocities, message, shapes_unchecked):
+    layer = EquivariantLayer(4, has_velocities=True)
+    with pytest.raises(ShapeError, match=message):
+        layer(drawn(2, 5, 4), coordinates, PAIR, velocities=velocities)
+
+
+def test_sources_and_targets_are_in_one_space(shapes_unchecked):
+    nodes, places = drawn(5, 4), (drawn(5, 3), drawn(5, 1))
+    for move in (
+        lambda: EquivariantLayer(4)((nodes, nodes), places, PAIR),
+        lambda: MoleculeAttention(4, 2)((nodes, nodes), places, PAIR),
+        lambda: PairForce(4)(places, PAIR, torch.ones(2)),
+    ):
+        with pytest.raises(ShapeError, match="axis 'space' is 3 in other coordinates but 1 in coordinates"):
+            move()
+
+
+def test_forces_of_other_precision_or_batches(shapes_unchecked):
+    force = PairForce(4)
+    with pytest.raises(
+        ShapeError, match=r"PairForce: coordinates are torch.float64, but the layer's weights torch.float32"
+    ):
+        force(normal(5, 3), PAIR, torch.ones(2))
+    with pytest.raises(ShapeError, match="PairForce: axis 'batch -1' is 2 in one part but 3 in another"):
+        force(drawn(2, 5, 3), PAIR, torch.ones(3, 2))

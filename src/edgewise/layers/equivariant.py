@@ -121,13 +121,17 @@ class EquivariantLayer(nn.Module):
             ShapeError: velocities or edge features came (or not) against what the layer was made for.
         """
         owner, size = "EquivariantLayer", size_of(self.node.second, "out_features")
-        source, target = pair_of(owner, nodes, (size, size), weight_of(self.node.second))
+        weight = weight_of(self.node.second)
+        source, target = pair_of(owner, nodes, (size, size), weight)
         source_places, target_places = pair_beside(owner, "coordinates", coordinates, nodes)
-        require_places(owner, source_places, source)
-        require_places(owner, target_places, target)
+        require_places(owner, source_places, source, weight)
+        space_dim = source_places.shape[-1]
+        require_places(owner, target_places, target, weight, space_dim=space_dim)
         if (velocities is None) == self.has_velocities:
             expected = "(*batch, node, space_dim)" if self.has_velocities else "none"
             raise ShapeError(f"EquivariantLayer: expected velocities {expected}; see has_velocities.")
+        if velocities is not None:
+            require_places(owner, velocities, target, weight, name="velocities", space_dim=space_dim)
 
         edges = edges_of(owner, edges, target.shape[-2], source.shape[-2], target.device, edge_features)
         edge_features = features_of_edges(owner, edge_features, edges, self.edge_dim, target)

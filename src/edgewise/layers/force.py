@@ -5,10 +5,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
-from edgewise.layers.given import pair_beside, require_edges, require_nodes
+from edgewise.layers.given import pair_beside, require_edges, require_nodes, require_places, weight_of
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import GivenNeighborhood, edges_of
-from edgewise.neighborhood.checks import require_sizes
+from edgewise.neighborhood.checks import joint_batch, require_sizes
 
 
 class PairForce(nn.Module):
@@ -48,7 +48,9 @@ class PairForce(nn.Module):
 
     def strength(self, squares: Float[Tensor, " *batch"]) -> Float[Tensor, " *batch"]:
         """φ of squared distances, which must be above 0."""
-        gain, power = self.network(0.5 * squares.log().unsqueeze(-1)).unbind(-1)
+        logarithms = 0.5 * squares.log().unsqueeze(-1)
+        require_nodes("PairForce", logarithms, None, weight_of(self.network), "coordinates")
+        gain, power = self.network(logarithms).unbind(-1)
         return gain * power.exp()
 
     def forward(
@@ -65,10 +67,12 @@ class PairForce(nn.Module):
             coupling: c of each edge, such as the product of two masses or charges.
         """
         source, target = pair_beside("PairForce", "coordinates", coordinates, coordinates)
-        for positions in (source, target):
-            require_nodes("PairForce", positions, name="coordinates")
+        for places in (source, target):
+            require_nodes("PairForce", places, name="coordinates")
+        require_places("PairForce", target, target, space_dim=source.shape[-1])
         edges = edges_of("PairForce", edges, target.shape[-2], source.shape[-2], target.device, coupling)
         require_edges("PairForce", "coupling", coupling, edges.num_edges)
+        joint_batch("PairForce", [source.shape[:-2], target.shape[:-2], coupling.shape[:-1]])
         displacement = source.index_select(-2, edges.senders) - target.index_select(-2, edges.receivers)
         squares = displacement.square().sum(-1)
 

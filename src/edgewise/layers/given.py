@@ -128,13 +128,29 @@ def require_function(owner: str, name: str, function: Any) -> None:
         raise SettingError(f"{owner}: {name} must be a function, such as torch.relu, not {called}.")
 
 
-def require_places(owner: str, coordinates: Any, nodes: Tensor) -> None:
-    """Raise a ShapeError unless there are coordinates `(*batch, node, space_dim)` for each of the nodes."""
-    require_nodes(owner, coordinates, name="coordinates")
-    if coordinates.shape[-2] != nodes.shape[-2]:
-        raise ShapeError(
-            f"{owner}: axis 'node' is {nodes.shape[-2]} in nodes but {coordinates.shape[-2]} in coordinates."
-        )
+def require_places(
+    owner: str,
+    coordinates: Any,
+    nodes: Tensor,
+    weight: Any = None,
+    *,
+    name: str = "coordinates",
+    space_dim: int | None = None,
+) -> None:
+    """Raise a ShapeError unless there are coordinates `(*batch, node, space_dim)` for each of the nodes.
+
+    Args:
+        owner, weight, name: as in `require_nodes`.
+        coordinates: what came, such as the places or velocities of the nodes.
+        nodes: whose they are.
+        space_dim: how many axes the space has; any number where None.
+    """
+    require_nodes(owner, coordinates, None, weight, name)
+    sizes = (("node", -2, nodes.shape[-2], "nodes"), ("space", -1, space_dim, "other coordinates"))
+    for axis, number, size, other in sizes:
+        if size is not None and coordinates.shape[number] != size:
+            raise ShapeError(f"{owner}: axis '{axis}' is {size} in {other} but {coordinates.shape[number]} in {name}.")
+    joint_batch(f"{owner}: nodes and {name}", [nodes.shape[:-2], coordinates.shape[:-2]])
 
 
 def require_edges(owner: str, name: str, numbers: Tensor, num_edges: int) -> None:

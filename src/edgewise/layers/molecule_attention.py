@@ -100,7 +100,7 @@ class MoleculeAttention(nn.Module):
         source, target = pair_of(owner, nodes, (size, size), weight_of(self.query))
         from_places, to_places = pair_beside(owner, "coordinates", coordinates, nodes)
         require_places(owner, from_places, source)
-        require_places(owner, to_places, target)
+        require_places(owner, to_places, target, space_dim=from_places.shape[-1])
         num_targets = target.shape[-2]
         bonds, neighborhood = (
             neighborhood_of(owner, pairs, num_targets, source.shape[-2]) for pairs in (bonds, neighborhood)
