@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from edgewise import SettingError, Trace
+from edgewise import SettingError, ShapeError, Trace
 from edgewise.layers import RecurrentDecoder, RecurrentEncoder
 
 CELLS, LOOKS = ["rnn", "gru", "lstm"], ["bahdanau", "dot", "general", "concat"]
@@ -189,3 +189,29 @@ def test_places_in_half_precision(local):
     expected = exact._distance(hidden.float(), exact.source(states.float()), 601)
     torch.testing.assert_close(distance.float(), expected, atol=0.0 if local == "monotonic" else 1.5, rtol=0)
     assert decoder(torch.randn(1, 2, 4).bfloat16(), states).isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("nodes", "source", "message"),
+    [
+        (draw(2, 3, 5), draw(2, 4, DIM), "axis 'feature' is 5 in nodes, but the layer was made for 3"),
+        (draw(2, 3, 3), draw(2, 4, 5), "axis 'feature' is 5 in source, but the layer was made for 6"),
+        (draw(2, 3, 3), draw(1, 4, DIM), "axis 'graph' is 2 in nodes but 1 in source"),
+        (draw(1, 3, 3), draw(2, 4, DIM), "axis 'graph' is 1 in nodes but 2 in source"),
+        (draw(3, 3), draw(1, 4, DIM), r"nodes must have the axes \(graph, node, feature\), not shape \(3, 3\)"),
+        (draw(2, 3, 3), draw(4, DIM), r"source must have the axes \(graph, node, feature\), not shape \(4, 6\)"),
+        (draw(2, 3, 3).float(), draw(2, 4, DIM), r"nodes are torch.float32, but the layer's weights torch.float64"),
+        (draw(2, 3, 3), draw(2, 4, DIM).long(), r"source must be floating point"),
+        (draw(2, 3, 3), None, r"source must be a tensor"),
+    ],
+)
+@pytest.mark.parametrize("score", ["bahdanau", "general"])
+def test_words_and_sources_that_do_not_fit(nodes, source, message, score, shapes_unchecked):
+    with pytest.raises(ShapeError, match=f"RecurrentDecoder: {message}"):
+        decoder(score=score)(nodes, source)
+
+
+def test_sequences_have_three_axes(shapes_unchecked):
+    for nodes in (draw(4, 3).float(), draw(1, 2, 4, 3).float()):
+        with pytest.raises(ShapeError, match=r"RecurrentEncoder: nodes must have the axes \(graph, node, feature\)"):
+            RecurrentEncoder(3, 4)(nodes)

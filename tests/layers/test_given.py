@@ -312,7 +312,7 @@ def test_what_stands_beside_a_pair_is_a_pair():
     pair, places = (drawn(5, 8), drawn(3, 8)), (drawn(5, 3), drawn(3, 3))
     cases = {
         "GraphGRU: expected state to be a pair": lambda: L.GraphGRU(8, 3, 2)(pair, PAIR_INDEX, places[1]),
-        "GraphGRU: expected state to be one tensor": lambda: L.GraphGRU(8, 3, 2)(pair[0], PAIR_INDEX, places),
+        "GraphGRU: expected state to be one, not a pair": lambda: L.GraphGRU(8, 3, 2)(pair[0], PAIR_INDEX, places),
         "MoleculeAttention: expected coordinates to be a pair (source, target), as nodes are": lambda: (
             L.MoleculeAttention(8, 2)(pair, places[0], PAIR_INDEX)
         ),

@@ -97,7 +97,9 @@ def pair_beside(owner: str, name: str, features: Any, nodes: Any) -> tuple[Any, 
         ShapeError: only one of the two is a pair, or it is not two.
     """
     if isinstance(nodes, tuple) != isinstance(features, tuple) or (isinstance(features, tuple) and len(features) != 2):
-        expected = "a pair (source, target), as nodes are" if isinstance(nodes, tuple) else "one tensor, as nodes are"
+        expected = (
+            "a pair (source, target), as nodes are" if isinstance(nodes, tuple) else "one, not a pair, as nodes are"
+        )
         raise ShapeError(f"{owner}: expected {name} to be {expected}.")
     return features if isinstance(features, tuple) else (features, features)
 
@@ -165,6 +167,16 @@ def offsets_of(owner: str, offsets: Any, nodes: Tensor, name: str = "offsets") -
     """Boundaries of graphs, a list or an array too, as whole numbers, on the device of the nodes."""
     boundaries = integers(owner, name, offsets)
     return boundaries if isinstance(offsets, Tensor) else boundaries.to(nodes.device)
+
+
+def require_sequences(owner: str, nodes: Any, size: int | None, weight: Any, name: str = "nodes") -> None:
+    """Raise a ShapeError unless they are features `(graph, node, size)`; the arguments are those of `require_nodes`."""
+    require_nodes(owner, nodes, size, weight, name)
+    if nodes.dim() != 3:
+        raise ShapeError(
+            f"{owner}: {name} must have the axes (graph, node, feature), not shape {tuple(nodes.shape)}; "
+            f"{name}[None] is one graph."
+        )
 
 
 def require_lengths(owner: str, lengths: Any, nodes: Tensor, least: int = 0) -> None:

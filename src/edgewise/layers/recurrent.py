@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from edgewise.attend import attend, attention_weights
 from edgewise.choices import LOCALS, LOOKS, CellName, LocalName, LookName
-from edgewise.errors import SettingError
+from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Trace
-from edgewise.layers.given import require_lengths, require_nodes, weight_of
+from edgewise.layers.given import require_lengths, require_sequences, size_of, weight_of
 from edgewise.layers.heads import with_one_head_axis
 from edgewise.layers.linear import Linear, is_plain
 from edgewise.neighborhood import Full, Lengths, Mask, Neighborhood
@@ -71,7 +71,7 @@ class RecurrentEncoder(nn.Module):
         self, nodes: Float[Tensor, " graph node input_dim"], lengths: Int64[Tensor, " graph"] | None = None
     ) -> Float[Tensor, " graph node model_dim"]:
         """The state at every place; zero in the padding, which no state has read."""
-        require_nodes("RecurrentEncoder", nodes, self.sequence.input_size, weight_of(self.sequence))
+        require_sequences("RecurrentEncoder", nodes, self.sequence.input_size, weight_of(self.sequence))
         if lengths is not None:
             require_lengths("RecurrentEncoder", lengths, nodes, least=1)
         if nodes.shape[1] == 0:  # torch refuses it
@@ -207,7 +207,13 @@ class RecurrentDecoder(nn.Module):
             trace: where the weights are recorded: one record a word, or one of all words where the cell reads nothing
                 that was looked up.
         """
+        require_sequences("RecurrentDecoder", nodes, self.input_dim, weight_of(self.cell))
         read = self.source(source, lengths)
+        if nodes.shape[0] != source.shape[0]:
+            raise ShapeError(
+                f"RecurrentDecoder: axis 'graph' is {nodes.shape[0]} in nodes but {source.shape[0]} in source; each "
+                "text has a source of its own."
+            )
         state, words, outputs = self.start(read), self.words(nodes).unbind(1), []
         if not words:
             return state.hidden.unsqueeze(1)[:, :0]
@@ -229,6 +235,7 @@ class RecurrentDecoder(nn.Module):
         self, states: Float[Tensor, " graph key source_dim"], lengths: Int64[Tensor, " graph"] | None = None
     ) -> RecurrentSource:
         """The encoded source that every word attends to."""
+        require_sequences("RecurrentDecoder", states, size_of(self.begin), weight_of(self.begin), "source")
         neighborhood: Neighborhood = Full()
         if lengths is not None:
             require_lengths("RecurrentDecoder", lengths, states)
