@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from edgewise import Edges, Mask, Trace
+from edgewise import Edges, Mask, SettingError, ShapeError, Trace
 from edgewise.layers import GatedGraphAttention, GraphGRU
 from graph_cases import GRAPH, NONE, OTHER, SIMPLE, edges_into, normal, packed, ready, shuffled
 
@@ -146,3 +146,28 @@ def test_sizes_follow_from_those_that_are_given():
     assert layer(torch.randn(6, 12), GRAPH).shape == (6, 12)
     assert layer.value.out_features == layer.query.out_features == 12
     assert GraphGRU(1, 4)(torch.randn(6, 1), GRAPH).shape == (6, 4)
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (normal(1, 3), r"GraphGRU: the state is that of nodes \(1,\), but these are \(5,\)"),
+        (normal(2, 5, 3), r"the state is that of nodes \(2, 5\), but these are \(5,\)"),
+        (normal(5, 1), "GraphGRU: axis 'feature' is 1 in state, but the layer was made for 3"),
+        (normal(5, 3).float(), r"GraphGRU: state are torch.float32, but the layer's weights torch.float64"),
+        (normal(3), r"GraphGRU: state must have the axes"),
+        ("none", r"GraphGRU: state must be a tensor"),
+    ],
+)
+def test_states_of_other_nodes_or_sizes(state, message, shapes_unchecked):
+    edges = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 5, 5)
+    with pytest.raises(ShapeError, match=message):
+        unit()(normal(5, 4), edges, state)
+
+
+def test_what_is_attended_to_is_given_once(shapes_unchecked):
+    edges, nodes = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 5, 5), normal(5, 4)
+    with pytest.raises(SettingError, match=r"got a pair \(source, target\) and source"):
+        attention()((nodes, nodes), edges, source=nodes)
+    with pytest.raises(ShapeError, match="nodes are a tuple of 3, expected"):
+        attention()((nodes, nodes, nodes), edges)

@@ -336,3 +336,13 @@ def test_what_is_refused(shapes_unchecked):
 def test_a_type_with_fewer_than_no_features_is_refused_before_memory_is_written():
     with pytest.raises(ShapeError, match=r"input_dims is \(3, -1\); expected a number of features, 0 or more"):
         TypedLinear([3, -1], 4)
+
+
+def test_types_are_a_pair_where_nodes_are_one(shapes_unchecked):
+    edges, nodes = Edges(torch.tensor([0, 1]), torch.tensor([1, 2]), 4, 4), torch.ones(4, 6)
+    types, relations = Types(torch.tensor([0, 1, 0, 1]), 2), Relations(edges, torch.tensor([0, 0]), 1)
+    layer = RelationalAttention(6, 2, 2, 1)
+    with pytest.raises(ShapeError, match="expected types to be one, not a pair, as nodes are"):
+        layer(nodes, (types, types), relations)
+    with pytest.raises(ShapeError, match=r"expected types to be a pair \(source, target\), as nodes are"):
+        layer((nodes, nodes), types, relations)

@@ -8,6 +8,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate
+from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import Trace
 from edgewise.layers.given import pair_beside, pair_of, require_function, require_nodes, size_of, weight_of
 from edgewise.layers.heads import attend_and_record, over_heads, split_heads
@@ -93,20 +94,25 @@ class GatedGraphAttention(nn.Module):
             source: z, what they attend to; the nodes themselves by default.
             trace: where the weights are recorded, before the gates.
         """
-        if isinstance(nodes, tuple):
-            source, nodes = nodes
-        require_nodes("GatedGraphAttention", nodes, size_of(self.query), weight_of(self.query))
-        source = nodes if source is None else source
-        require_nodes("GatedGraphAttention", source, size_of(self.key), weight_of(self.key), "source")
-        neighborhood = neighborhood_of("GatedGraphAttention", edges, nodes.shape[-2], source.shape[-2])
-        features = self.query(nodes), self.key(source), F.leaky_relu(self.value(source), 0.1)
+        if isinstance(nodes, tuple) and source is not None:
+            raise SettingError(
+                "GatedGraphAttention: got a pair (source, target) and source, which both say what is attended to; pass "
+                "one of them."
+            )
+        sizes = size_of(self.key), size_of(self.query)
+        if not isinstance(nodes, tuple):
+            require_nodes("GatedGraphAttention", nodes, sizes[1], weight_of(self.query))
+            nodes = (nodes if source is None else source, nodes)
+        source, target = pair_of("GatedGraphAttention", nodes, sizes, weight_of(self.query))
+        neighborhood = neighborhood_of("GatedGraphAttention", edges, target.shape[-2], source.shape[-2])
+        features = self.query(target), self.key(source), F.leaky_relu(self.value(source), 0.1)
         query, key, value = (split_heads(x, self.num_heads) for x in features)
-        batch_shapes = [nodes.shape[:-2], source.shape[:-2]]
+        batch_shapes = [target.shape[:-2], source.shape[:-2]]
         neighborhood_of_heads = over_heads("GatedGraphAttention", neighborhood, batch_shapes, (self.num_heads,))
         heads = attend_and_record(trace, query, key, value, neighborhood_of_heads, score=Dot()).movedim(-3, -2)
-        gated = self._gates(nodes, source, neighborhood_of_heads).unsqueeze(-1) * heads
+        gated = self._gates(target, source, neighborhood_of_heads).unsqueeze(-1) * heads
 
-        return self.output(concat_features(nodes, gated.flatten(-2)))
+        return self.output(concat_features(target, gated.flatten(-2)))
 
     def _gates(self, nodes: Tensor, source: Tensor, each_head: Neighborhood) -> Tensor:
         """g, `(*batch, query, head)`; where heads have neighborhoods of their own, a gate sees that of its head."""
@@ -197,6 +203,13 @@ class GraphGRU(nn.Module):
             source_state, target_state = (x.new_zeros(*x.shape[:-1], self.output_dim) for x in (source, target))
         else:
             source_state, target_state = pair_beside("GraphGRU", "state", state, nodes)
+            for one, of_nodes in ((source_state, source), (target_state, target)):
+                require_nodes("GraphGRU", one, self.output_dim, weight, "state")
+                if one.shape[:-1] != of_nodes.shape[:-1]:
+                    raise ShapeError(
+                        f"GraphGRU: the state is that of nodes {tuple(one.shape[:-1])}, but these are "
+                        f"{tuple(of_nodes.shape[:-1])}; it has a row for each of them."
+                    )
 
         both = torch.cat([target, target_state], -1)
         now = [attention(target, neighborhood, source=source, trace=trace) for attention in self.from_input]

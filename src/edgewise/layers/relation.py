@@ -15,7 +15,7 @@ from edgewise.errors import SettingError, ShapeError
 from edgewise.graph import SparseFeatures, Trace
 from edgewise.layers.convolution import Activation
 from edgewise.layers.feature import Nodes, summed, weighted_sum
-from edgewise.layers.given import pair_of, require_function, require_nodes, size_of, two, weight_of
+from edgewise.layers.given import pair_beside, pair_of, require_function, require_nodes, size_of, two, weight_of
 from edgewise.layers.heads import require_multiple
 from edgewise.layers.linear import Linear
 from edgewise.neighborhood import Relations, Types
@@ -247,7 +247,7 @@ class RelationalAttention(nn.Module):
         size = self.project.input_dims[0]
         source, target = pair_of("RelationalAttention", nodes, (size, size), self.key_weight)
         _require_relations("RelationalAttention", relations, self.num_relations, source, target)
-        of_source, of_target = types if isinstance(types, tuple) else (types, types)
+        of_source, of_target = pair_beside("RelationalAttention", "types", types, nodes)
         query, key, value = self.project(source, of_source).chunk(3, -1)
         query = query if source is target else self.project(target, of_target).chunk(3, -1)[0]
         query = self._split(query).movedim(-2, -3)
