@@ -467,3 +467,15 @@ def test_parameters_of_another_precision_than_the_tensors(backend, score, half):
                 torch.testing.assert_close(
                     gradient.double(), expected_gradients[leaf], rtol=tolerance, atol=tolerance * scale
                 )
+
+
+def test_the_gradient_of_a_bias_under_vmap():
+    torch.manual_seed(0)
+    x, bias = torch.randn(3, 5, 4, requires_grad=True), torch.randn(3, 5, 5, requires_grad=True)
+    batched = attend(x, x, x, Causal(), bias=bias)
+    mapped = torch.func.vmap(lambda x, bias: attend(x, x, x, Causal(), bias=bias))(x, bias)
+    torch.testing.assert_close(mapped, batched)
+    for found, expected in zip(
+        torch.autograd.grad(mapped.square().sum(), (x, bias)), torch.autograd.grad(batched.square().sum(), (x, bias))
+    ):
+        torch.testing.assert_close(found, expected)

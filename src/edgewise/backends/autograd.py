@@ -127,6 +127,15 @@ def derivatives_at_work(tensors: Callable[[], Sequence[Tensor]]) -> str:
     return "torch.func differentiates a second time" if levels > 1 or is_outer else ""
 
 
+def is_gradient_hidden(x: Tensor) -> bool:
+    """Whether torch.func.vmap alone is at work, and has wrapped a tensor that wants a gradient once it is done."""
+    if torch.compiler.is_compiling() or not torch._C._are_functorch_transforms_active():
+        return False
+    kinds = [interpreter.key() for interpreter in torch._C._functorch.get_interpreter_stack() or ()]
+    is_alone = torch._C._functorch.TransformType.Grad not in kinds
+    return is_alone and torch.is_grad_enabled() and _innermost(x).requires_grad
+
+
 def _innermost(x: Tensor) -> Tensor:
     """The tensor that the transforms of torch.func have wrapped."""
     while torch._C._functorch.is_functorch_wrapped_tensor(x):

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from edgewise.backends import dots, formula
-from edgewise.backends.autograd import attach_formula, derivatives_at_work, fork
+from edgewise.backends.autograd import attach_formula, derivatives_at_work, fork, is_gradient_hidden
 from edgewise.backends.call import Call
 from edgewise.backends.lower import scaled_bias
 from edgewise.errors import UnsupportedError
@@ -40,6 +40,8 @@ def refusals(call: Call) -> tuple[str, ...]:
         reasons.append(f"{transform}, which torch's kernels do not support")
     if not reasons and call.query.device.type != "cpu" and _bias_dtype(call) != call.query.dtype:
         reasons.append("the bias is more exact than the queries, and torch's kernels for this device would round it")
+    if not reasons and call.query.device.type == "cpu" and call.bias is not None and is_gradient_hidden(call.bias):
+        reasons.append("under torch.func.vmap, torch's kernel for a CPU has no gradient of the bias")
     if not reasons and call.query.device.type == "cpu" and _rounds_gradients(call):
         reasons.append("scores are multiplied by so much that torch's kernel for a CPU would give wrong gradients")
     return tuple(reasons)
