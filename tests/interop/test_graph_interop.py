@@ -554,3 +554,41 @@ def test_a_missing_library_says_which_extra_brings_it(file, package, extra, monk
     message = f"{package} is not installed: pip install 'edgewise[{extra}]'."
     with pytest.raises(MissingExtraError, match=re.escape(message)):
         import_module(f"edgewise.interop.{file}")
+
+
+def typed_graph(*relations):
+    data = HeteroData()
+    data["a"].x, data["b"].x = torch.ones(2, 2), torch.ones(1, 2)
+    data["a", "r", "b"].edge_index = torch.tensor([[0, 1], [0, 0]])
+    for name in relations:
+        data["b", name, "a"].edge_index = torch.tensor([[0], [1]])
+    return data
+
+
+def test_a_batch_in_which_some_graphs_lack_a_type():
+    """PyTorch Geometric moves the edges of the third graph to the second."""
+    batch = Batch.from_data_list([typed_graph("s"), typed_graph(), typed_graph("s")])
+    with pytest.raises(DataError, match=r"2 of 3 graphs have the type \('b', 's', 'a'\), and the batch does not say"):
+        from_pyg(batch)
+
+    alone = HeteroData()
+    alone["a"].x = torch.ones(2, 2)
+    with pytest.raises(DataError, match="2 of 3 graphs have the type 'b', and the batch does not say which"):
+        from_pyg(Batch.from_data_list([typed_graph(), alone, typed_graph()]))
+
+    first = from_pyg(Batch.from_data_list([typed_graph("s"), alone, alone]))
+    assert [graph.num_nodes for graph in first.unbatch()] == [3, 2, 2]
+    assert [graph.num_edges for graph in first.unbatch()] == [3, 0, 0]
+
+
+def test_a_batch_without_offsets_whose_last_graph_lacks_a_type():
+    batch = Batch.from_data_list([typed_graph(), typed_graph()])
+    whole = from_pyg(batch)
+    for name in ("a", "b"):
+        del batch[name].ptr
+    assert from_pyg(batch).offsets.tolist() == whole.offsets.tolist()
+    plain = HeteroData()
+    plain["a"].x, plain["a"].batch = torch.ones(3, 2), torch.tensor([0, 1, 1])
+    plain["b"].x, plain["b"].batch = torch.ones(1, 2), torch.tensor([0])
+    plain["a", "r", "b"].edge_index = torch.tensor([[0], [0]])
+    assert from_pyg(plain).offsets.tolist() == [0, 2, 4]

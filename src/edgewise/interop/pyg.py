@@ -21,6 +21,7 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtraError("torch_geometric", "pyg") from error
 
+from edgewise.interop.pyg_batches import graphs_of, graphs_of_types
 from edgewise.interop.pyg_fuse import FuseReport as FuseReport
 from edgewise.interop.pyg_fuse import fuse as fuse
 from edgewise.interop.pyg_fuse import fuse_report as fuse_report
@@ -78,13 +79,15 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
     `HeteroData` stand type after type, in a batch graph after graph and so within each; edges likewise. Types that are
     numbers, node_type and edge_type, are counted up to the largest.
 
+    A `Batch` has only the attributes and types of its first graph: PyTorch Geometric drops what others have besides.
+
     Args:
         data: one graph, or a batch of them.
         edge_attribute: what holds the edge features; by default edge_attr, or edge_weight where there is none.
 
     Raises:
-        DataError: it is another object, has no edge_index, does not give the number of nodes, or has features that
-            do not fit.
+        DataError: it is another object, has no edge_index, does not give the number of nodes, has features that do
+            not fit, or is a batch of which only some graphs have a type.
         SettingError: it has edge_attr and edge_weight, and it is not given which to read.
     """
     if isinstance(data, Data | HeteroData) and edge_attribute is None:
@@ -101,7 +104,7 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
     is_batch = "batch" in data and data.batch is not None
     offsets = graph_of_node = graph_of_edge = None
     if is_batch:
-        graph_of_node, offsets = _graphs(data, num_nodes, "data")
+        graph_of_node, offsets = graphs_of(data, num_nodes, "data")
         graph_of_edge = graph_of_node[edges.receivers]
     num_graphs = 1 if offsets is None else len(offsets) - 1
     held_by_edges = _edge_features(data, edges.num_edges, edge_attribute)
@@ -250,9 +253,7 @@ def _from_hetero(data: "HeteroData", edge_attribute: str | None) -> Graph:
     of_row = torch.arange(len(sizes), device=device).repeat_interleave(torch.tensor(sizes, device=device))
     offsets, graph_of_node = None, torch.zeros_like(of_row)
     if is_batch:
-        graphs = [_graphs(store, size, f"type {name!r}") for (name, store), size in zip(stores.items(), sizes)]
-        offsets = torch.stack([offsets_of_type for _, offsets_of_type in graphs]).sum(0)
-        graph_of_node = torch.cat([graph_of_row for graph_of_row, _ in graphs])
+        graph_of_node, offsets = graphs_of_types(data, sizes)
     node_order = _order(graph_of_node, stores, NODE_ORDER)
     rank = node_order.argsort()
     types = Types(of_row[node_order], len(sizes), tuple(stores))
@@ -351,17 +352,6 @@ def _num_nodes(data: Any, owner: str) -> int:
             "num_nodes."
         )
     return int(num_nodes)
-
-
-def _graphs(data: Any, num_nodes: int, owner: str) -> tuple[Tensor, Tensor]:
-    """The graph of each node, and the offsets."""
-    graphs = data.batch
-    if graphs.shape != (num_nodes,) or bool((graphs.diff() < 0).any()):
-        raise DataError(f"from_pyg: batch of the {owner} must name the graph of each of {num_nodes} nodes, ascending.")
-    if "ptr" in data:
-        return graphs, data.ptr.to(torch.int64)
-    counts = torch.bincount(graphs)
-    return graphs, torch.cat([counts.new_zeros(1), counts.cumsum(0)])
 
 
 def _num_types(of_row: Tensor, names: Any) -> int:
