@@ -220,6 +220,17 @@ def test_a_call_that_fails_leaves_the_cache_as_it_was():
     torch.testing.assert_close(found, layer(nodes, neighborhood=Causal())[:, 3:])
 
 
+@pytest.mark.parametrize(
+    ("sizes", "message"), [({"key_dim": 3}, "keys of size 4"), ({"value_dim": 1}, "values of size 4")]
+)
+def test_a_cache_belongs_to_layers_of_one_size(sizes, message):
+    nodes, cache = torch.randn(5, 8), LayerCache()
+    MultiHeadAttention(8, 2)(nodes, neighborhood=Causal(), cache=cache)
+    with pytest.raises(ShapeError, match=f"LayerCache: it holds {message}, and these have"):
+        MultiHeadAttention(8, 2, **sizes)(nodes, neighborhood=Causal(), cache=cache)
+    assert cache.length == 5
+
+
 def test_a_fixed_cache_belongs_to_one_source():
     """A source of other length was replaced by the first one."""
     layer, cache = MultiHeadAttention(8, 2), LayerCache(is_fixed=True)

@@ -49,6 +49,12 @@ class LayerCache:
                 f"LayerCache: it holds keys of batch and heads {tuple(self.keys.shape[:-2])}, and these have "
                 f"{tuple(keys.shape[:-2])}; take a new cache for another batch, or reorder its members."
             )
+        for name, held, new in (("keys", self.keys, keys), ("values", self.values, values)):
+            if held is not None and held.shape[-1] != new.shape[-1]:
+                raise ShapeError(
+                    f"LayerCache: it holds {name} of size {held.shape[-1]}, and these have {new.shape[-1]}; take a new "
+                    "cache for another layer."
+                )
         start, self.length = self.length, self.length + keys.shape[-2]
         if self.positions is not None and self.positions.shape[:-1] != positions.shape[:-1]:
             batch = broadcast_shape(self.positions.shape[:-1], positions.shape[:-1])
