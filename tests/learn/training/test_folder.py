@@ -203,6 +203,13 @@ def test_a_carriage_return_in_a_cell_ends_no_row():
     assert csv_text(None, [["a", "b"]]) == "a,b\n"
 
 
+def test_no_companions_are_the_same_typed_and_written(tmp_path):
+    """A finished run was refused by the very command that had made it: it was started with [], but now it is none."""
+    require_same(RunFolder(tmp_path), {"companions": []}, {"companions": ["none"]})
+    require_same(RunFolder(tmp_path), {"companions": ["none"]}, {"companions": []})
+    assert not is_same([], ["word-counts"]) and not is_same(["none"], ["word-counts"]) and not is_same("none", [])
+
+
 def test_the_same_file_by_another_name_is_the_same_setting(tmp_path, monkeypatch):
     """A finished run whose data was named by its whole path was refused as one of other data."""
     monkeypatch.chdir(tmp_path)

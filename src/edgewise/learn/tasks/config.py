@@ -379,8 +379,10 @@ def check_config(folder: RunFolder, run_type: type[RunSettings], config: Values)
 def is_same(before: object, now: object) -> bool:
     """Whether a setting has the value that it had, or names the same files in another way; their content is compared
     elsewhere."""
-    if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
-        return all(map(is_same, before, now))
+    if isinstance(before, list) and isinstance(now, list):
+        # Typed, `none` is a list without entries, which a run writes.
+        before, now = ([] if values == ["none"] else values for values in (before, now))
+        return len(before) == len(now) and all(map(is_same, before, now))
     if before == now or not (isinstance(before, str) and isinstance(now, str) and Path(now).exists()):
         return bool(before == now)
     # From another working directory, a relative path leads nowhere.
