@@ -131,6 +131,22 @@ def test_folds_of_the_nodes_with_a_target():
         list(NodeKFold(2).split([1, 2], [1, 2, None]))
 
 
+@pytest.mark.parametrize("y", [np.array(["a", "b"] * 15), np.linspace(0, 1, 30)], ids=["labels", "numbers"])
+def test_the_seed_shuffles_groups_too(y):
+    """With groups, every random_state gave the same folds."""
+    groups = np.repeat(np.arange(15), 2)
+
+    def tests(seed: int) -> list[list[int]]:
+        return [test.tolist() for _, test in NodeKFold(3, random_state=seed).split(y, y, groups)]
+
+    folds = tests(1)
+    assert folds == tests(1) != tests(2)
+    assert [len(test) for test in folds] == [10, 10, 10], "of equal size"
+    assert all(test[::2] == [row - 1 for row in test[1::2]] for test in folds), "groups are whole"
+    if y.dtype.kind == "U":
+        assert all((y[test] == "a").sum() == 5 for test in folds), "stratified"
+
+
 STRATA = [0, 1, 2] * 6
 FRACTIONS = [number + 0.5 for number in range(18)]
 

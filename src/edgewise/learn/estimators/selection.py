@@ -20,7 +20,7 @@ class NodeKFold:
 
     Args:
         n_splits: The number of folds, at least 2.
-        random_state: The seed of the shuffle.
+        random_state: The seed of the shuffle. Of groups it is which of those alike, in size and labels, share a fold.
     """
 
     def __init__(self, n_splits: int = 5, *, random_state: int = 0) -> None:
@@ -50,7 +50,7 @@ class NodeKFold:
             raise DataError(f"NodeKFold: {plural(len(rows), 'node has', 'nodes have')} a target, fewer than folds.")
         seed = self.random_state
         if groups is not None:
-            groups = np.asarray(groups)[rows]
+            groups = _shuffled_groups(np.asarray(groups)[rows], seed)
             splitter = GroupKFold(self.n_splits) if labels is None else StratifiedGroupKFold(self.n_splits)
             folds = splitter.split(rows, labels, groups)
         else:
@@ -65,6 +65,15 @@ class NodeKFold:
 
     def __repr__(self) -> str:
         return f"NodeKFold({self.n_splits}, random_state={self.random_state})"
+
+
+def _shuffled_groups(groups: np.ndarray, seed: int) -> np.ndarray:
+    """The group of each row by a number, in a random order: of groups alike, the folds take the first numbers first."""
+    from sklearn.utils import check_array
+
+    names, group_of_row = np.unique(check_array(groups, ensure_2d=False, dtype=None), return_inverse=True)
+    numbers: np.ndarray = np.random.default_rng(seed).permutation(len(names))[group_of_row]
+    return numbers
 
 
 def _targets(y: np.ndarray, n_splits: int) -> tuple[np.ndarray, np.ndarray | None]:
