@@ -98,6 +98,17 @@ def test_numbers(numbers):
     assert worst[1][4] == f"{HOSTILE} {worst[1][0]}", "the cells are those of the row"
 
 
+def test_a_finished_run_that_lacks_its_page_gets_it_when_it_is_resumed(numbers, capsys):
+    """A run that was killed while its page was drawn counted as finished, and never got one."""
+    page, written = numbers / "report.html", (numbers / "report.html").read_text()
+    page.unlink()
+    assert main(["train", "--resume", "-o", str(numbers)]) == 0
+    assert f"The report is {page}." in capsys.readouterr().out
+    assert page.read_text() == written
+    assert main(["train", "--resume", "-o", str(numbers)]) == 0
+    assert "The report is" not in capsys.readouterr().out, "it is there"
+
+
 def test_the_data_and_what_stands_on_both_sides(numbers):
     found, metrics = tables(numbers), json.loads((numbers / "metrics.json").read_text())
     (rejected,) = found["1 row could not be used; all of them are in rejected.csv"][1:]

@@ -129,6 +129,9 @@ def train(
         if not group.leads:
             return 0
         print(f"{folder.path} is finished; there is nothing to resume.")
+        if folder.is_started and not (folder.path / "report.html").exists():  # written last: the run was killed before
+            with stage("writing the report"):
+                print(after_training(folder))
         print_run(task_to_train, folder)
         return 0
 
