@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -97,6 +98,27 @@ def test_begin_removes_the_files_of_a_run_and_nothing_else(tmp_path):
     (tmp_path / "demo.csv").write_text("smiles\nC\n")
     folder.begin()
     assert sorted(path.name for path in tmp_path.iterdir()) == [".edgewise-run.json", "demo.csv"]
+
+
+@pytest.mark.parametrize("count", range(7))
+def test_what_an_interrupted_removal_leaves_is_not_continued(tmp_path, monkeypatch, count):
+    """`--resume` after a kill within `--overwrite` found the settings of the earlier run without its checkpoints."""
+    folder, removed, unlink = finished(tmp_path / "run"), [], Path.unlink
+    folder.checkpoint_folder(0)
+    folder.write_json("checkpoints/data.json", {})
+
+    def stopped(path: Path, missing_ok: bool = False) -> None:
+        if len(removed) == count:
+            raise KeyboardInterrupt
+        if path.suffix != ".part":
+            removed.append(path.name)
+        unlink(path, missing_ok=missing_ok)
+
+    monkeypatch.setattr(Path, "unlink", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        folder.begin()
+    assert len(removed) == count and folder.is_finished == (count == 0)
+    assert folder.is_started == (count <= 2), "only while nothing but the marks of a finished run is gone"
 
 
 @pytest.mark.parametrize(("repeats", "names"), [(1, ["fold_0", "fold_1"]), (2, ["repeat_0/fold_1", "repeat_1/fold_0"])])

@@ -158,7 +158,10 @@ class RunFolder:
             with fold.locked():
                 fold.begin()
             claim.remove_folder(fold.path, self.path)
-        claim.remove_outputs(self.path, sorted(outputs - set(first)))
+        # Then the settings, which say where folds are: without them, what is left is no run to be continued.
+        settings = outputs & {"config.toml"}
+        claim.remove_outputs(self.path, settings)
+        claim.remove_outputs(self.path, sorted(outputs - settings - set(first)))
         claim.write_marker(self.path, owned - outputs)
 
     def write(self, name: str, content: bytes) -> None:
