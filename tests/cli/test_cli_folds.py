@@ -91,6 +91,15 @@ def test_a_resumed_fold_has_its_own_rows_where_the_settings_of_the_whole_are_gon
     assert code == 2 and "fold_0 was started with other content in" in err
 
 
+def test_a_resumed_cross_validation_removes_what_is_left_of_an_earlier_run(edgewise, data, tmp_path):
+    """After a kill within --overwrite it was refused, though a single run went on."""
+    RunFolder(tmp_path / "cv").write("model.safetensors", b"")
+    words = ["train", "molecules", data, *QUICK, "--num-folds", 2, "--no-baselines", "--ignore-columns", "g"]
+    code, _, err = edgewise(*words, "--resume", "-o", tmp_path / "cv")
+    assert code == 0, err
+    assert not (tmp_path / "cv/model.safetensors").exists() and RunFolder(tmp_path / "cv").is_cross_validated
+
+
 def test_an_earlier_cross_validation_is_replaced_as_a_whole(edgewise, data, tmp_path, monkeypatch):
     """Folds of other settings beside new ones would be taken for theirs when the run is resumed."""
     words = ["train", "molecules", data, *QUICK, "--no-baselines", "--ignore-columns", "g", "-o", tmp_path / "cv"]

@@ -76,7 +76,7 @@ class CrossValidation:
                 check_content(folder, input_files(settings))
         prepared, (first_settings, first_folder) = None, self.runs()[0]
         if not (resume and self.folder.is_started):
-            with self.folder.claimed(overwrite=overwrite):
+            with self.folder.claimed(overwrite=overwrite, resume=resume):
                 prepared = read(self.task, first_settings)  # before an earlier run is removed
                 self.folder.begin()
                 self.folder.write_config(config)
