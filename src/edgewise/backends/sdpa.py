@@ -41,7 +41,7 @@ def refusals(call: Call) -> tuple[str, ...]:
     if not reasons and call.query.device.type != "cpu" and _bias_dtype(call) != call.query.dtype:
         reasons.append("the bias is more exact than the queries, and torch's kernels for this device would round it")
     if not reasons and call.query.device.type == "cpu" and call.bias is not None and is_gradient_hidden(call.bias):
-        reasons.append("under torch.func.vmap, torch's kernel for a CPU has no gradient of the bias")
+        reasons.append("under torch.func.vmap, torch's kernel for a CPU computes no gradient of the bias")
     if not reasons and call.query.device.type == "cpu" and _rounds_gradients(call):
         reasons.append("scores are multiplied by so much that torch's kernel for a CPU would give wrong gradients")
     return tuple(reasons)

@@ -86,7 +86,7 @@ def from_pyg(data: "Data | HeteroData", *, edge_attribute: str | None = None) ->
         edge_attribute: what holds the edge features; by default edge_attr, or edge_weight where there is none.
 
     Raises:
-        DataError: it is another object, has no edge_index, does not give the number of nodes, has features that do
+        DataError: it is another object, lacks edge_index, does not give the number of nodes, has features that do
             not fit, or is a batch of which only some graphs have a type.
         SettingError: it has edge_attr and edge_weight, and it is not given which to read.
     """
@@ -134,7 +134,7 @@ def _types(data: "Data", name: str, graph_of_row: Tensor | None) -> Types | None
     if graph_of_row is not None and names:
         counts = torch.tensor([len(of_graph) for of_graph in names], device=of_row.device)
         if of_row.shape != graph_of_row.shape or bool(((of_row < 0) | (of_row >= counts[graph_of_row])).any()):
-            raise DataError(f"from_pyg: {name} does not fit {name}_names: a type of a row has no name in its graph.")
+            raise DataError(f"from_pyg: {name} does not fit {name}_names: a type of a row lacks a name in its graph.")
         listed = list(chain(*names))
         names = tuple(dict.fromkeys(listed))
         number = {type_name: index for index, type_name in enumerate(names)}

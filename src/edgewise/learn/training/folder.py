@@ -158,7 +158,7 @@ class RunFolder:
             with fold.locked():
                 fold.begin()
             claim.remove_folder(fold.path, self.path)
-        # Then the settings, which say where folds are: without them, what is left is no run to be continued.
+        # Then the settings, which say where folds are: without them, what is left cannot be continued.
         settings = outputs & {"config.toml"}
         claim.remove_outputs(self.path, settings)
         claim.remove_outputs(self.path, sorted(outputs - settings - set(first)))

@@ -89,7 +89,7 @@ class Windows:
     first_step: int = 0
     """The step of the training that the first of the series is, from which the period counts."""
     measured: Float32[np.ndarray, " time node"] | None = None
-    """The series without interpolated values, which are no targets; None where there are none."""
+    """The series without interpolated values, which are not targets; None where there are none."""
     known_from: Int64[np.ndarray, " time node"] | None = None
     """As in `Series`."""
 

@@ -313,7 +313,7 @@ def _disjoint(bonds: Sequence[int], ends: Mapping[int, tuple[int, int]]) -> Iter
 
 
 def _pairs(atoms: frozenset[int], partners: Mapping[int, Sequence[tuple[int, int]]]) -> frozenset[int] | None:
-    """Bonds that join the atoms in pairs, each atom in one; None if there are no such bonds.
+    """Bonds that join the atoms in pairs, each atom in one; None if that is impossible.
 
     Args:
         atoms: those to pair.

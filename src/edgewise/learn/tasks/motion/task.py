@@ -161,7 +161,7 @@ def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
     table = score_table(title, TASK.scores_of_models(metrics, split), shown)
     has_scores = metrics[split]["mse"] is not None
     # Bodies far beyond those of the training: an equivariant network squares distances layer by layer.
-    lines = [] if has_scores else ["warning: some predictions are not finite, so the model has no score"]
+    lines = [] if has_scores else ["warning: some predictions are not finite, so the model gets no score"]
     return [table, *lines, *lines_of_force(metrics), *lines_of_rollout(metrics)]
 
 
