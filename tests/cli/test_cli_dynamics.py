@@ -305,7 +305,7 @@ def test_predictions_that_are_not_finite_have_no_score(quantity, edgewise, tmp_p
     model = ["--model", "equivariant", "--model-dim", 8, "--epochs", 1]
     code, out, err = edgewise("train", tmp_path / "flies.npz", *quantity, *model, "-o", tmp_path / "run")
     assert (code, err) == (0, "")
-    assert "warning: some predictions are not finite, so the model has no score" in out
+    assert "warning: some predictions are not finite, so the model gets no score" in out
     metrics = json.loads((tmp_path / "run" / "metrics.json").read_text())
     assert set(metrics["test"].values()) == {None}
     assert all(score > 0 for of_baseline in metrics["baselines"].values() for score in of_baseline["test"].values())
