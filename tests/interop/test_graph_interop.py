@@ -487,7 +487,7 @@ def test_a_batch_of_graphs_that_name_their_types_in_another_order():
     assert found.names == expected.names == ("single", "double", "aromatic")
     assert found.of_row.tolist() == expected.of_row.tolist() == [0, 1, 1, 0, 1, 2]
     batch.edge_type = torch.full_like(batch.edge_type, 2)
-    with pytest.raises(DataError, match="edge_type does not fit edge_type_names: a type of a row has no name in its"):
+    with pytest.raises(DataError, match="edge_type does not fit edge_type_names: a type of a row lacks a name in its"):
         from_pyg(batch)
 
 
