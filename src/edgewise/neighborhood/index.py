@@ -1,7 +1,7 @@
 """Node indices: converted, moved, compared."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import fields
 from typing import Any, TypeVar
@@ -254,11 +254,15 @@ def cached_value(record: Any, name: str, make: Callable[[], Value]) -> Value:
     return value
 
 
-@contextmanager
-def outside_inference() -> Iterator[None]:
+def outside_inference() -> AbstractContextManager[None]:
     """Makes tensors that a training may use later too: those of inference mode it could not save."""
-    if not torch.is_inference_mode_enabled():
-        yield
-        return
+    return _outside() if torch.is_inference_mode_enabled() else _AS_IT_IS
+
+
+@contextmanager
+def _outside() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad():
         yield
+
+
+_AS_IT_IS: AbstractContextManager[None] = nullcontext()
