@@ -215,14 +215,7 @@ def _in_time(estimator: Any, series: Series, times: pd.Index | None) -> Series:
             timed = in_time(cells, series.values, range(len(cells)), estimator.gaps, "the times of X")
         except DataError as error:
             raise DataError(without_flags(str(error), parameters_of(type(estimator)))) from error
-    return replace(
-        series,
-        values=timed.values,
-        times=timed.times,
-        clock=timed.clock,
-        notes=timed.notes,
-        interpolated=timed.interpolated,
-    )
+    return series.in_time(timed)
 
 
 def _cells(times: pd.Index) -> list[str]:

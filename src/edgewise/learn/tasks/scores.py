@@ -69,16 +69,22 @@ def by_own_name(*names: str) -> dict[str, str]:
     return dict(zip(names, names, strict=True))
 
 
-def split_line(counts: Mapping[str, int], row_noun: str, plural_noun: str | None = None) -> str:
-    """How many rows each split has.
+def split_lines(
+    counts: Mapping[str, int], row_noun: str, plural_noun: str | None = None, details: str = ""
+) -> list[str]:
+    """How many rows each split has, and what follows where none validate.
 
     Args:
         counts: The rows of train, val and test.
         row_noun: What a row is called.
         plural_noun: Its plural, where it does not end in s.
+        details: Ends the line of the counts.
     """
     tested = plural(counts["test"], f"test {row_noun}", None if plural_noun is None else f"test {plural_noun}")
-    return f"{counts['train']:,} training, {counts['val']:,} validation and {tested}"
+    lines = [f"{counts['train']:,} training, {counts['val']:,} validation and {tested}{details}"]
+    if not counts["val"]:
+        lines.append(f"  no validation {plural_noun or f'{row_noun}s'}: the last epoch is used")
+    return lines
 
 
 def first_rejected(rejected: "Sequence[Rejection]", folder: RunFolder) -> list[str]:

@@ -35,7 +35,7 @@ from edgewise.learn.tasks.scores import (
     first_rejected,
     free_name,
     score_table,
-    split_line,
+    split_lines,
     training_line,
 )
 from edgewise.learn.training.checkpoint import FitResult
@@ -326,9 +326,7 @@ class Task(Generic[Job, Dataset, Split, Model]):
         """
         counts = {split: len(rows) for split, rows in (prepared.rows or {}).items()}
         notes = (*self.warnings(prepared), *self.notes(prepared))
-        lines = [opening, *first_rejected(prepared.rejected, folder), split_line(counts, row_noun)]
-        if not counts["val"]:
-            lines.append(f"  no validation {row_noun}s: the last epoch is used")
+        lines = [opening, *first_rejected(prepared.rejected, folder), *split_lines(counts, row_noun)]
         return [*lines, *(f"  {note}" for note in notes)]
 
     def scores(self, folder: RunFolder) -> list[ScoreTable | str]:

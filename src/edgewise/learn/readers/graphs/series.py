@@ -1,7 +1,7 @@
 """Series on a graph: a table whose columns are nodes and whose rows are times, and windows of it to learn from."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -57,6 +57,13 @@ class Series:
         following = np.minimum.accumulate(measured[::-1])[::-1]
         # Behind the last measured value that one is repeated, which is known already.
         return np.where(self.interpolated[:, None] & (following < len(steps)), following, steps)
+
+    def in_time(self, timed: Timed) -> "Series":
+        """The same series in the order of its times, as `clock.in_time` makes it."""
+        return replace(
+            self, values=timed.values, times=timed.times, clock=timed.clock, notes=timed.notes,
+            interpolated=timed.interpolated,
+        )  # fmt: skip
 
     def cell_name(self, time: int, node: int) -> str:
         """The name of a number in messages."""
@@ -206,12 +213,12 @@ def read_series(
         for name in counting[:1]
         if time_column is None and len(names) > 1
     ]
-    timed = Timed(values, tuple(map(str, range(len(values)))), None, tuple(notes))
+    series = Series(path, names, values, tuple(map(str, range(len(values)))), listed, notes=tuple(notes))
+    if time_column is None:
+        return series
 
-    if time_column is not None:
-        stamps = [str(cell) for cell in cells.frame[time_column]]
-        timed = in_time(stamps, values, [*map(int, cells.lines)], gaps, f"{path}, column {time_column!r}")
-    return Series(path, names, timed.values, timed.times, listed, timed.clock, timed.notes, timed.interpolated)
+    stamps = [str(cell) for cell in cells.frame[time_column]]
+    return series.in_time(in_time(stamps, values, [*map(int, cells.lines)], gaps, f"{path}, column {time_column!r}"))
 
 
 def split_series(

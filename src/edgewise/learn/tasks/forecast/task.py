@@ -23,7 +23,7 @@ from edgewise.learn.tasks.forecast.model import (
 )
 from edgewise.learn.tasks.forecast.settings import SETTINGS, ForecastRunSettings
 from edgewise.learn.tasks.rejected import list_left_out
-from edgewise.learn.tasks.scores import ScoreTable, by_own_name, score_table, split_line
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, score_table, split_lines
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import pick_device
@@ -121,11 +121,9 @@ def describe(prepared: PreparedSeries, folder: RunFolder) -> list[str]:
         rejected = f"{plural(len(edges.rejected), 'edge')} rejected, the first in {where}: {first.reason}"
         lines.append(f"  {rejected} (all in {folder.path / 'rejected.csv'})")
 
-    counts = split_line({split: len(starts) for split, starts in prepared.splits.items()}, "stretch", "stretches")
-    lines.append(f"{counts}, by time: {plural(model.context, 'step')} read, {model.horizon} predicted")
-    if not len(prepared.splits["val"]):
-        lines.append("  no validation stretches: the last epoch is used")
-    return lines
+    counts = {split: len(starts) for split, starts in prepared.splits.items()}
+    read_and_predicted = f", by time: {plural(model.context, 'step')} read, {model.horizon} predicted"
+    return [*lines, *split_lines(counts, "stretch", "stretches", read_and_predicted)]
 
 
 def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:

@@ -46,7 +46,7 @@ from edgewise.learn.tasks.links.settings import SETTINGS, STEPS_PER_EPOCH, LinkR
 from edgewise.learn.tasks.prediction_columns import format_cell, with_columns
 from edgewise.learn.tasks.rejected import list_left_out
 from edgewise.learn.tasks.report.evaluation import evaluated_links
-from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command, free_name, split_line
+from edgewise.learn.tasks.scores import ScoreTable, by_own_name, command, free_name, split_lines
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, training_metrics
 from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import pick_device
@@ -209,14 +209,12 @@ def describe(prepared: PreparedLinks, folder: RunFolder) -> list[str]:
         lines.append(f"  the first in {where}: {first.reason} (all in {folder.path / 'rejected.csv'})")
     lines += [f"  {note}" for note in notes(prepared)]
 
-    counts = split_line({split: len(getattr(splits, split)) for split in ("train", "val", "test")}, "link")
-    lines.append(
-        f"{counts} (split: {'column' if settings.splits_column else 'random'}), for each {settings.negatives} of "
+    counts = {split: len(getattr(splits, split)) for split in ("train", "val", "test")}
+    details = (
+        f" (split: {'column' if settings.splits_column else 'random'}), for each {settings.negatives} of "
         f"{plural(links.pairs.total - len(links), 'pair without a link', 'pairs without a link')}"
     )
-    if not len(splits.val):
-        lines.append("  no validation links: the last epoch is used")
-    return lines
+    return [*lines, *split_lines(counts, "link", details=details)]
 
 
 def warnings(prepared: PreparedLinks) -> list[str]:

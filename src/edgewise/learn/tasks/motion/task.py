@@ -32,7 +32,7 @@ from edgewise.learn.tasks.motion.model import (
     predict,
 )
 from edgewise.learn.tasks.motion.settings import SETTINGS, DynamicsRunSettings
-from edgewise.learn.tasks.scores import ScoreTable, command, score_table, split_line
+from edgewise.learn.tasks.scores import ScoreTable, command, score_table, split_lines
 from edgewise.learn.tasks.task import PredictRequest, Prepared, Task, Written, by_split, training_metrics
 from edgewise.learn.training.checkpoint import FitResult
 from edgewise.learn.training.device import pick_device
@@ -136,12 +136,10 @@ def describe(prepared: PreparedMotion, folder: RunFolder) -> list[str]:
         f"{motion.source}: {plural(num_trajectories, 'trajectory', 'trajectories')} of "
         f"{plural(num_bodies, 'body', 'bodies')} in {plural(space_dim, 'dimension')}, "
         f"{plural(num_times, 'moment')}",
-        f"{split_line(counts, 'moment')}, each {target}",
+        *split_lines(counts, "moment", details=f", each {target}"),
     ]
 
     lines += [f"  {line}" for line in assumptions(motion, settings.model.target_quantity)]
-    if not counts["val"]:
-        lines.append("  no validation moments: the last epoch is used")
     return lines
 
 
