@@ -3,11 +3,12 @@
 import dataclasses
 import time
 
+import pandas as pd
 import pytest
 
 from cli_tables import SMALL, molecules, write_csv
 from edgewise.cli.fingerprint import WITHOUT_VECTORS
-from edgewise.cli.training import all_flags
+from edgewise.cli.training import all_flags, job_of
 from edgewise.errors import SettingError
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.settings import check_value, helps, spelled
@@ -30,11 +31,21 @@ def test_the_help_of_train_fits_on_a_screen_and_shows_every_task(edgewise):
 def test_the_help_of_a_task_shows_its_flags_and_no_others(edgewise, name):
     code, out, _ = edgewise("train", name, "--help")
     shown = {word.strip(",") for word in out.split() if word.startswith("--")}
-    own = {f"--{each.replace('_', '-')}" for each in all_flags(name)} - {"--check-memory"}
+    own = set(all_flags(name).values())
     assert code == 0
     assert own <= shown
-    others = {f"--{each.replace('_', '-')}" for other in names() for each in all_flags(other)} - own
-    assert not shown & (others - {"--task-type", "--model", "--check-memory"})
+    others = {flag for other in names() for flag in all_flags(other).values()} - own
+    assert not shown & (others - {"--task-type", "--model"})
+
+
+def test_the_flags_of_every_task_in_the_help_of_train_are_flags(edgewise):
+    """--check-memory stood there, the setting's name in Python; its flag is --memory-check."""
+    flags = edgewise("train", "--help")[1].partition("--split-sizes")[2].split()
+    assert "--memory-check" in flags
+    for name in names():
+        text = edgewise("train", name, "--help")[1]
+        assert [flag for flag in flags if f"  {flag}" not in text] == []
+    assert "Did you mean --check-memory" not in edgewise("train", "molecules", "a.csv", "--check-memory")[2]
 
 
 @pytest.mark.parametrize("name", names())
@@ -46,6 +57,18 @@ def test_the_help_of_a_task_says_whose_defaults_it_shows(edgewise, name):
     for setting in {"epochs", "batch_size"} & defaults.keys():
         help_of_setting = text.partition(f" {spelled(setting)} N ")[2].partition(" --")[0]
         assert f"(default: {defaults[setting]}" in help_of_setting and "fits the data" not in help_of_setting
+
+
+def test_the_help_says_which_tasks_need_target_columns(edgewise, tmp_path):
+    """That every column without another role is the default stood in the help of nodes and graphs, which refuse it."""
+    frame = pd.DataFrame({"id": [0, 1], "y": [1.0, 2.0], "graph": [0, 0]})
+    frame.to_csv(tmp_path / "nodes.csv", index=False)
+    pd.DataFrame({"graph": [0], "from": [0], "to": [1]}).to_csv(tmp_path / "edges.csv", index=False)
+    for name in ("nodes", "graphs"):
+        words = " ".join(edgewise("train", name, "--help")[1].split())
+        assert "nodes and graphs have no default (also --target-column)" in words
+        run = ("--edges", tmp_path / "edges.csv", "-o", tmp_path / "run")
+        assert "no --target-columns were given" in edgewise("train", name, tmp_path / "nodes.csv", *run)[2]
 
 
 def test_the_help_of_fingerprint_has_flags_of_tasks_with_vectors_only(edgewise):
@@ -245,6 +268,30 @@ def test_all_unknown_settings_of_a_file_are_named(edgewise, tmp_path):
     (tmp_path / "run.toml").write_text('data = ["a.csv"]\nsmiles-columns = ["s"]\nepoch = 3\nhead-dims = 3\n')
     _, _, err = edgewise("train", "molecules", "--config-path", tmp_path / "run.toml")
     assert "unknown setting 'epoch'. Did you mean --epochs?" in err and "Did you mean --head-dim?" in err
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "setting"), [("memory-check", "false", "check_memory"), ("lr", "0.5", "learning_rate")]
+)
+def test_a_file_of_settings_names_them_by_their_flags(tmp_path, key, value, setting):
+    """Both were refused as unknown, though the help says: flags without their dashes."""
+    config = tmp_path / "run.toml"
+    config.write_text(f'data = ["a.csv"]\nsmiles-columns = ["s"]\n{key} = {value}\n')
+    settings = job_of({"config_path": str(config), "task": "molecules"})[0]
+    job = settings_of("molecules").of(settings, str(config))
+    assert getattr(job.train, setting) == {"false": False, "0.5": 0.5}[value]
+
+
+def test_a_file_that_gives_one_setting_by_two_names_is_refused(edgewise, tmp_path):
+    (tmp_path / "run.toml").write_text('data = ["a.csv"]\nlr = 0.5\nlearning-rate = 0.5\n')
+    _, _, err = edgewise("train", "molecules", "--config-path", tmp_path / "run.toml")
+    assert "has 'lr' and 'learning-rate', which are one setting; keep one of them." in err
+
+
+def test_an_unknown_setting_of_a_file_is_named_as_it_stands_there(edgewise, tmp_path):
+    (tmp_path / "run.toml").write_text('data = ["a.csv"]\ncheck-memry = false\n')
+    _, _, err = edgewise("train", "molecules", "--config-path", tmp_path / "run.toml")
+    assert "has the unknown setting 'check-memry'. Did you mean --memory-check?" in err
 
 
 def test_a_file_of_settings_whose_data_is_a_number_is_refused(edgewise, tmp_path):

@@ -141,9 +141,12 @@ def overview() -> str:
     lines = command.format_help().splitlines()
     first = next(line_number for line_number, line in enumerate(lines) if "--output-dir" in line)
     first_task, *others = names()
-    shared_names = [name for name in all_flags(first_task) if all(name in all_flags(other) for other in others)]
+    flags_of_others = [all_flags(other) for other in others]
+    shared_flags = [
+        flag for name, flag in all_flags(first_task).items() if all(name in flags for flags in flags_of_others)
+    ]
     shared = textwrap.fill(
-        " ".join(map(spelled, shared_names)), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
+        " ".join(shared_flags), 100, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False
     )
 
     return OVERVIEW.format(tasks="\n".join(tasks), command="\n".join(lines[first:]), shared=shared)

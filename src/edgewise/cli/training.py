@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from edgewise.cli.flags import did_you_mean
 from edgewise.errors import SettingError, listed, plural
-from edgewise.learn.settings import spelled
-from edgewise.learn.tasks.registry import inferred, names, settings_of, tasks_with
+from edgewise.learn.settings import flag_of, spelled
+from edgewise.learn.tasks.registry import by_setting, inferred, names, settings_of, tasks_with
 
 if TYPE_CHECKING:
     from edgewise.learn.engine.workers import Workers
@@ -40,7 +40,7 @@ def job_of(flags: dict[str, Any]) -> tuple[dict[str, Any], "RunFolder", dict[str
     if not typed["data"]:
         del typed["data"]
     resume, overwrite, config_path = (flags.get(name) for name in ("resume", "overwrite", "config_path"))
-    config = plain(read_toml(config_path)) if config_path else {}
+    config = by_setting(read_toml(config_path), config_path) if config_path else {}
     folder = RunFolder(Path(flags.get("output_dir") or default_folder({**config, **typed})))
     if resume and not config_path and folder.is_started:
         config, config_path = plain(folder.read_config()), str(folder.path / "config.toml")
@@ -255,16 +255,16 @@ def device_line(settings: Any) -> str:
     )
 
 
-def all_flags(name: str) -> list[str]:
-    """The settings of a task that have a flag."""
+def all_flags(name: str) -> dict[str, str]:
+    """The settings of a task that have a flag, and how it is spelled."""
     from edgewise.learn.tasks.config import owners_of
 
     declared = settings_of(name)
-    return [
-        setting
+    return {
+        setting: flag_of(field)
         for setting, (_, field) in owners_of(declared.run_type).items()
         if setting not in ("data", "task_type", *declared.unused) and not field.metadata.get("hidden")
-    ]
+    }
 
 
 def tasks_note(flag: str) -> str:

@@ -146,6 +146,12 @@ def flag_of(field: SettingField) -> str:
     return field.metadata.get("flag") or spelled(field.name)
 
 
+def spellings_of(field: SettingField) -> list[str]:
+    """The names that the flag of a field has, as Python writes them: its own, and its aliases."""
+    flags = (flag_of(field).removeprefix("--"), *field.metadata.get("aliases", ()))
+    return [flag.replace("-", "_") for flag in flags]
+
+
 def is_optional(field: SettingField) -> bool:
     """Whether a field may be None."""
     return NoneType in get_args(field.type)

@@ -288,13 +288,14 @@ def check_read(declared: TaskSettings, given: Values, source: str) -> None:
 
 def not_read(declared: TaskSettings, name: str, source: str, value: object) -> str:
     """The message about a setting that a task does not read: why, or which setting is meant."""
-    flag = spelled(f"no_{name}" if value is False else name)
     if name in declared.unused:
+        flag = spelled(f"no_{name}" if value is False else name)
         why = f": {declared.unused[name]}" if declared.unused[name] else ""
         return f"{flag} does nothing for {declared.name}{why}; leave it out."
-    close = difflib.get_close_matches(name, owners_of(declared.run_type), n=1)
-    meant = f" Did you mean {spelled(close[0])}?" if close else ""
-    return f"{source} has the unknown setting {flag.removeprefix('--')!r}.{meant}"
+    owners = owners_of(declared.run_type)
+    close = difflib.get_close_matches(name, owners, n=1)
+    meant = f" Did you mean {flag_of(owners[close[0]][1])}?" if close else ""
+    return f"{source} has the unknown setting {name.replace('_', '-')!r}.{meant}"
 
 
 def check_split_sizes(sizes: tuple[float, ...], count: int) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from edgewise.choices import Registry, load
-from edgewise.errors import RunFolderError
-from edgewise.learn.tasks.config import TaskSettings
+from edgewise.errors import RunFolderError, SettingError
+from edgewise.learn.settings import spellings_of
+from edgewise.learn.tasks.config import TaskSettings, owners_of
 from edgewise.learn.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -84,17 +85,36 @@ def task_of(folder: RunFolder) -> "Task":
 
 
 def tasks_with(setting: str) -> list[str]:
-    """The tasks that have a setting, by its name in Python or one of its other names."""
-    from edgewise.learn.tasks.config import owners_of
-
+    """The tasks that have a setting, by one of the names of its flag."""
     tasks = []
     for name in names():
         declared = settings_of(name)
         for setting_name, (_, field) in owners_of(declared.run_type).items():
-            spellings = {setting_name, *(alias.replace("-", "_") for alias in field.metadata.get("aliases", ()))}
-            if setting in spellings and setting_name not in declared.unused and not field.metadata.get("hidden"):
+            is_free = setting_name not in declared.unused and not field.metadata.get("hidden")
+            if is_free and setting in spellings_of(field):
                 tasks.append(name)
     return tasks
+
+
+def by_setting(config: Mapping[str, object], source: str) -> dict[str, object]:
+    """The values of a configuration file by the names of settings in Python; the file may name a setting by its flag.
+
+    Raises:
+        SettingError: Two of its names are of one setting.
+    """
+    fields = [item for name in names() for item in owners_of(settings_of(name).run_type).items()]
+    settings = {spelling: setting for setting, (_, field) in fields for spelling in spellings_of(field)}
+    settings |= {setting: setting for setting, _ in fields}
+    values: dict[str, object] = {}
+    written: dict[str, str] = {}
+    for key, value in config.items():
+        setting = settings.get(key.replace("-", "_"), key.replace("-", "_"))
+        if setting in values:
+            raise SettingError(
+                f"{source} has {written[setting]!r} and {key!r}, which are one setting; keep one of them."
+            )
+        values[setting], written[setting] = value, key
+    return values
 
 
 def inferred(settings: Mapping[str, object]) -> tuple[str, str]:
