@@ -223,6 +223,20 @@ def test_the_manual_lists_every_question_with_an_example_that_works(client):
     assert "rows[].temperature / K" in manual
 
 
+def test_the_interface_lists_the_refusals_of_requests_without_a_body(client):
+    """The documents of GET /model promised 200 alone."""
+    asker = client(StandIn(), api_key="open sesame", hosts=("localhost",))
+    key = {"authorization": "Bearer open sesame", "host": "localhost"}
+    responses = asker.get("/openapi.json", headers=key).json()["paths"]["/model"]["get"]["responses"]
+    refused = [
+        asker.get("/model", headers={"host": "localhost"}),
+        asker.get("/model", headers={**key, "host": "example.org"}),
+        asker.get("/model", headers={**key, "x-long": "a" * 20_000}),
+    ]
+    assert [answer.status_code for answer in refused] == [401, 421, 431]
+    assert list(responses) == ["200", "401", "421", "431"]
+
+
 def test_the_example_of_the_manual_has_a_number_where_it_may_be_missing(client):
     fields = [MOLECULE[0], {**MOLECULE[1], "may_be_missing": True}]
     assert '"temperature / K": 300' in unescape(client(StandIn("molecule", fields)).get("/docs").text)

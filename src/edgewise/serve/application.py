@@ -78,6 +78,8 @@ REASONS = {
 REFUSALS: dict[int | str, dict[str, Any]] = {
     status: {"model": ErrorAnswer, "description": reason} for status, reason in REASONS.items()
 }
+READ_REFUSALS: dict[int | str, dict[str, Any]] = {status: REFUSALS[status] for status in (401, 421, 431)}
+"""Refusals of a request without a body."""
 # A reference, not a model: FastAPI would describe a model with the media type of the successful answer.
 _ERROR = {"application/json": {"schema": {"$ref": f"#/components/schemas/{ErrorAnswer.__name__}"}}}
 LOG = logging.getLogger("edgewise.serve")
@@ -141,7 +143,7 @@ def _log_briefly(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> No
 def _add_endpoints(app: FastAPI, explainer: ServedModel | Description, limits: Limits) -> None:
     requests = Requests.of(explainer.fields, explainer.facts, limits)
 
-    @app.get("/model", response_model=ModelAnswer, summary="Describe the model")
+    @app.get("/model", response_model=ModelAnswer, responses=READ_REFUSALS, summary="Describe the model")
     async def model() -> Response:
         """The model, what a row consists of, and what a request may ask for."""
         facts = {"kind": explainer.kind, "fields": list(explainer.fields), "facts": explainer.facts}
