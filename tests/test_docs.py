@@ -132,6 +132,21 @@ def test_links_between_pages_lead_somewhere(page):
             assert anchor in [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles], target
 
 
+def test_commits_that_the_results_name_are_in_the_history():
+    """One that stood there never was in this history, and nobody could look up what was measured."""
+    git = ["git", "-C", str(ROOT)]
+    shallow = subprocess.run([*git, "rev-parse", "--is-shallow-repository"], capture_output=True, text=True)
+    if shallow.stdout.strip() != "false":
+        pytest.skip("this is no clone with its history")
+    text = "".join(page.read_text() for page in PAGES)
+    named = re.findall(r"`(?:git show )?(?=[0-9]*[a-f])([0-9a-f]{7,9})[`:]", text)
+    assert named
+    known = subprocess.run(
+        [*git, "cat-file", "--batch-check"], input="\n".join(named), capture_output=True, text=True, check=True
+    )
+    assert not [line for line in known.stdout.splitlines() if " commit " not in line]
+
+
 def test_the_lists_of_tasks_are_those_of_the_program():
     lists = runpy.run_path(str(ROOT / "docs/tasks.py"))
     for file in lists["LISTS"]:
