@@ -51,8 +51,8 @@ class TableRunSettings:
     class_weight: str | None = setting(None, choices=("balanced",))
     """balanced weights each class in the loss by 1 / its frequency in the training rows."""
     metrics: tuple[str, ...] = setting((), metavar="METRIC", aliases=("metric",))
-    """The scores that tables show; metrics.json has all. The epoch is chosen by the validation loss, whatever they
-    are."""
+    """The scores that tables show; metrics.json has all. Where the best epoch is kept (--checkpoint), it is chosen by
+    the validation loss, whatever they are."""
     ensemble_size: int = setting(1, at_least=1, at_most=MAX_LAYERS)
     """Models that are trained from different seeds and averaged."""
     coverage: float = setting(0.9, above=0, below=1)
