@@ -33,7 +33,7 @@ class ResidualBlock(nn.Module):
         norm: "pre" or "post".
         norm_eps: what keeps a normalization from dividing by zero.
         activation: between the two matrices of F: "gelu", "gelu_tanh" (its approximation, as in GPT-2) or "relu".
-        dropout: of what A and F add, in training.
+        dropout: of what A, C and F add, in training.
         hidden_dropout: within F, in training.
 
     Source: Vaswani et al. 2017 (post); Xiong et al. 2020 (pre, which trains without warm-up).
