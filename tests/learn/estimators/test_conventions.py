@@ -16,8 +16,10 @@ from sklearn.utils import estimator_checks
 from torch_geometric.data import Data
 
 import edgewise.learn.estimators as estimators
+from edgewise import Edges, Graph
 from edgewise.errors import DataError, RunFolderError
 from edgewise.learn.estimators import (
+    EdgeRegressor,
     Forecaster,
     GraphRegressor,
     LinkPredictor,
@@ -413,6 +415,7 @@ def test_weights_of_a_score_weigh(graph, regressor, weight, message):
 
 
 ROWS = ["a", "b"] * 4
+RING = Graph(torch.eye(3), Edges(torch.tensor([0, 1, 2]), torch.tensor([1, 2, 0]), 3, 3))
 
 
 @pytest.mark.parametrize(
@@ -432,6 +435,14 @@ ROWS = ["a", "b"] * 4
         ),
         (lambda: Tagger().fit([["a"]] * 2, [["X"], ["O"]], validation=([["a"]],)), "fit: validation holds 1 part;"),
         (lambda: Translator().fit(ROWS, ROWS, validation=(ROWS, ROWS, ROWS)), "fit: validation holds 3 parts;"),
+        (  # "X is a Graph, where a sequence is expected" came of a graph as X, which is right
+            lambda: NodeRegressor().fit(RING, [1.0, 2.0, 3.0], validation=(np.eye(3), [1.0, 2.0, 3.0])),
+            "fit: validation is a tuple of several parts; expected a mask (3,).",
+        ),
+        (
+            lambda: EdgeRegressor().fit(RING, [1.0, 2.0, 3.0], validation=(RING, [1.0, 2.0, 3.0])),
+            "fit: validation is a tuple of several parts; expected a mask (3,).",
+        ),
         (
             lambda: NodeRegressor().fit(np.eye(2), [1, 2], pd.DataFrame({"target": [0, 1], "source": [1, 0]})),
             "edges is a DataFrame; give whole numbers (2, edge)",

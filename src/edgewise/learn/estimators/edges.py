@@ -73,6 +73,7 @@ EDGES = RowAdapter(
     inputs=graph_inputs(GraphEdges),
     names_of_rows=names_of_graph,
     to_all_rows=scatter_targets,
+    adds_rows=False,
 )
 """The adapter of EdgeClassifier and EdgeRegressor."""
 

@@ -90,6 +90,7 @@ NODES = RowAdapter(
     names_of_rows=names_of_graph,
     fixed_settings=_model_for_types,
     to_all_rows=scatter_targets,
+    adds_rows=False,
     check=_check,
     num_features=num_features,
 )

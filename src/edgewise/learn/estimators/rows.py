@@ -147,6 +147,8 @@ class RowAdapter(Adapter[Job, Trained], Generic[Job, Trained, Read]):
         lambda inputs, *columns: columns
     )
     """Expands targets and weights from the rows of the call to all rows of the table, such as all nodes of a graph."""
+    adds_rows: bool = True
+    """Whether further rows (X, y) may be the validation; for the nodes or edges of one graph it is a mask alone."""
     num_features: Callable[[Trained], int] | None = None
     """The features that X needs, out of a trained model; None where X is not an array of numbers."""
     check: Callable[[Job, Read], None] = lambda job, data: None
@@ -194,11 +196,12 @@ def fit_rows(
     supervision = replace(supervision, **{**beside, "validation": supervision.validation})
     learn_names(estimator, {"X": X, "y": y, **extra_inputs}, adapter.names_of_rows(X))
 
-    with naming_rows(X, y, supervision.validation):
+    has_added_rows = adapter.adds_rows and isinstance(supervision.validation, tuple)
+    with naming_rows(X, y, supervision.validation if has_added_rows else None):
         y = adapter.targets(X, y)
         if y is None:
             raise DataError(f"{type(estimator).__name__}.fit requires y to be passed, but the target y is None.")
-        if isinstance(supervision.validation, tuple):
+        if has_added_rows:
             X, y, supervision = _with_validation(estimator, adapter, X, y, extra_inputs, supervision)
         names = adapter.row_names(X)
         y = in_row_order(y, names)
