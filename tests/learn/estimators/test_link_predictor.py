@@ -31,6 +31,25 @@ def graph():
     return np.eye(4)[team] + 0.5 * random.normal(size=(60, 4)), team, np.stack([senders, receivers])
 
 
+@pytest.mark.filterwarnings("ignore:fit. [0-9]+ missing numbers? of edges")
+def test_numbers_of_validation_and_test_links_teach_nothing(graph):
+    """Missing numbers of edges were filled with a median that those of validation and test links moved."""
+    features, _, index = graph
+    index = index[:, np.unique(np.sort(index, axis=0), axis=1, return_index=True)[1]]
+    numbers = np.random.default_rng(1).random((index.shape[1], 1))
+    numbers[::9] = np.nan
+    splits = np.array(["train", "train", "val", "test", "train"])[np.arange(index.shape[1]) % 5]
+    changed = np.where((splits == "train")[:, None], numbers, 1000 * numbers)
+    first, second = (
+        LinkPredictor(**SMALL | {"model": "gatv2", "epochs": 1}).fit(
+            features, index, edge_features=of_edges, splits=splits
+        )
+        for of_edges in (numbers, changed)
+    )
+    assert first.trained_.encoder.edge_imputer == second.trained_.encoder.edge_imputer
+    assert first.metrics_["test"] == second.metrics_["test"]
+
+
 def test_a_predictor(graph, tmp_path):
     features, _, index = graph
     predictor = LinkPredictor(**SMALL).fit(features, index)

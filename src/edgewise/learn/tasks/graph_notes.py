@@ -23,6 +23,7 @@ def notes_of_features(
     types: GraphTypes | None = None,
     *,
     edge_scaler: ColumnScaler | None = None,
+    source_of_edges: str = "all edges",
 ) -> list[str]:
     """The warnings of features that are missing and filled, or do not vary.
 
@@ -32,12 +33,14 @@ def notes_of_features(
         edges: between them; None where a store has them.
         types: of nodes and edges; None where there are none.
         edge_scaler: scales the features of edges, for what comes after the layers; None where nothing there reads them.
+        source_of_edges: the edges whose median fills those of others.
     """
     lines = []
     names = on_graph.names_of_features(None if types is None else types.names)
     lines += filled_notes(nodes.missing_counts[: len(names)], names, "nodes", nodes.shape[0], source="all nodes")
     if edges is not None:
-        lines += notes_of_missing_edges(on_graph, edges, head_reads_edges=edge_scaler is not None)
+        reads_edges = edge_scaler is not None
+        lines += notes_of_missing_edges(on_graph, edges, head_reads_edges=reads_edges, source=source_of_edges)
     lines += notes_of_constants(on_graph, nodes, edges, types)
     if edge_scaler is not None:
         lines += constant_features(edge_scaler, on_graph.names_of_edges(len(edge_scaler.mean)), "edges")
@@ -160,9 +163,13 @@ def check_weights(source: str, edges: EdgeList, settings: NodeSettings) -> None:
 
 
 def notes_of_missing_edges(
-    on_graph: GraphEncoding, edges: EdgeList | StoredNodeData, *, head_reads_edges: bool = False
+    on_graph: GraphEncoding,
+    edges: EdgeList | StoredNodeData,
+    *,
+    head_reads_edges: bool = False,
+    source: str = "all edges",
 ) -> list[str]:
-    """The warning of features of edges that are missing and filled."""
+    """The warning of features of edges that are missing and filled with the median of `source`."""
     if isinstance(edges, StoredNodeData):
         num_features = edges.num_edge_features
         num_mirrored = edges.store.manifest.get("num_mirrored", 0)
@@ -174,7 +181,7 @@ def notes_of_missing_edges(
     names = on_graph.names_of_edges(num_features)
     what = "edges, both ways counted," if num_mirrored else "edges"
     are_marked = head_reads_edges or not on_graph.settings.spec.reads_edge_weights
-    return filled_notes(counts[: len(names)], names, what, num_edges, source="all edges", are_marked=are_marked)
+    return filled_notes(counts[: len(names)], names, what, num_edges, source=source, are_marked=are_marked)
 
 
 def notes_of_kept_degrees(on_graph: GraphEncoding, has_degrees: bool, types: TypeNames | None) -> list[str]:

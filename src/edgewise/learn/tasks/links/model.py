@@ -149,13 +149,23 @@ class LinkEncoder:
         return data.rows.status
 
     @classmethod
-    def fit(cls, settings: LinkRunSettings, graph: LinkGraph, data: NodeData | None = None) -> Self:
-        """Features are scaled by all nodes, which are all seen in training.
+    def fit(
+        cls,
+        settings: LinkRunSettings,
+        graph: LinkGraph,
+        data: NodeData | None = None,
+        training_edges: np.ndarray | None = None,
+    ) -> Self:
+        """Features of nodes are scaled by all nodes, which are all seen in training.
+
+        Missing numbers of edges are filled by the edges that carry messages in training: validation and test links are
+        as if they were not known yet.
 
         Args:
             settings: of the run.
             graph: the graph.
             data: the nodes that it was read from; None where it comes from arrays.
+            training_edges: `(edge)` bool, which edges carry messages in training; None where all do.
 
         Raises:
             SettingError: a scale is given without features.
@@ -172,8 +182,9 @@ class LinkEncoder:
         else:
             scale, scaler, num_features = "none", None, len(graph)
 
-        check_known_weights(graph.edges, settings.model)
-        imputer = edge_imputer(graph.edges, imputes=settings.missing == "impute")
+        known_edges = graph.edges if training_edges is None else graph.edges.taken(np.flatnonzero(training_edges))
+        check_known_weights(known_edges, settings.model)
+        imputer = edge_imputer(known_edges, imputes=settings.missing == "impute")
         sizes = NodeSizes(
             num_features=num_features,
             num_edge_features=num_filled_edge_inputs(graph.edges.features.shape[1], imputer, settings.model),

@@ -121,12 +121,18 @@ def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> P
             f"are predicted in a step, so expected at most {(count + 1) // 2}."
         )
     settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
-    return Prepared(settings, data, splits, untrained(settings, data.graph, data.nodes))
+    training_edges = data.links.edge_mask(splits.message_passing)
+    return Prepared(settings, data, splits, untrained(settings, data.graph, data.nodes, training_edges))
 
 
-def untrained(settings: LinkRunSettings, graph: LinkGraph, data: NodeData | None = None) -> FittedLinks:
+def untrained(
+    settings: LinkRunSettings,
+    graph: LinkGraph,
+    data: NodeData | None = None,
+    training_edges: np.ndarray | None = None,
+) -> FittedLinks:
     """The model before its first step; arguments as for `LinkEncoder.fit`."""
-    encoder = LinkEncoder.fit(settings, graph, data)
+    encoder = LinkEncoder.fit(settings, graph, data, training_edges)
     return FittedLinks(format=SETTINGS.format, encoder=encoder, output=LinkOutput(settings.link), prefix=PREFIX)
 
 
@@ -225,10 +231,11 @@ def warnings(prepared: PreparedLinks) -> list[str]:
     are_loops = "edges are self-loops: they carry messages, but are not links"
     num_loops = graph.edges.num_loops
     lines = [plural(num_loops, is_loop, are_loops)] if num_loops else []
+    source = "the training links"
     if scaler is not None and len(scaler.constant_columns) == len(scaler.mean):
         lines.append("warning: no feature of a node varies; leave them out, and each node learns a vector instead")
-        return [*lines, *notes_of_missing_edges(encoder.on_graph, graph.edges)]
-    return [*lines, *notes_of_features(encoder.on_graph, graph.features, graph.edges)]
+        return [*lines, *notes_of_missing_edges(encoder.on_graph, graph.edges, source=source)]
+    return [*lines, *notes_of_features(encoder.on_graph, graph.features, graph.edges, source_of_edges=source)]
 
 
 def score_tables(metrics: JsonObject, split: str) -> list[ScoreTable | str]:
