@@ -43,6 +43,40 @@ def learn(edgewise, rings, tmp_path):
     return run
 
 
+def test_words_of_test_graphs_alone_teach_nothing(learn, rings, edgewise, tmp_path):
+    """A word that no training graph has was an input of the model, which then took it for a word that it knows."""
+    nodes, edges = map(read_csv, rings)
+    nodes = {name: [row[name] for row in nodes] for name in nodes[0]}
+    nodes["split"] = ["train" if int(name[1:]) < 30 else "val" if int(name[1:]) < 35 else "test" for name in nodes["g"]]
+    edges = {name: [row[name] for row in edges] for name in edges[0]}
+    edges["bond"] = ["single", "double"] * (len(edges["g"]) // 2) + ["single"] * (len(edges["g"]) % 2)
+    words = ["--ignore-columns", "kind", "--splits-column", "split", "--no-baselines"]
+    words += ["--category-columns", "metal", "--edge-category-columns", "bond", "--epochs", 1]
+    tested = {}
+    for name in ("plain", "new"):
+        files = write_csv(tmp_path / f"{name}.csv", nodes), write_csv(tmp_path / f"{name}_edges.csv", edges)
+        code, out, err = learn(*words, folder=name, nodes=files[0], edges=files[1])
+        assert code == 0, err
+        tested[name] = {row["g"]: row["y_pred"] for row in read_csv(tmp_path / name / "test_predictions.csv")}
+        nodes["metal"][-1], edges["bond"][edges["g"].index("g38")] = "Xx", "odd"
+
+    model = json.loads((tmp_path / "new/model.json").read_text())
+    assert (model["categories"], model["edge_categories"]) == ({"metal": ["Co", "Fe"]}, {"bond": ["double", "single"]})
+    assert "'Xx' is not one of the 2 known words" in out
+    rejected = [(row["column"], row["value"]) for row in read_csv(tmp_path / "new/rejected.csv")]
+    assert sorted(rejected) == [("bond", "odd"), ("metal", "Xx")]
+    assert set(tested["plain"]) - set(tested["new"]) == {"g39"}
+    assert {name: tested["plain"][name] for name in ("g35", "g36", "g37")}.items() <= tested["new"].items()
+
+    code, _, err = edgewise(
+        "predict", tmp_path / "new", files[0], "--edges", files[1], "-o", tmp_path / "predicted.csv"
+    )
+    assert code == 0, err
+    predicted = {row["g"]: row for row in read_csv(tmp_path / "predicted.csv")}
+    assert {name: predicted[name]["y_pred"] for name in tested["new"]} == tested["new"]
+    assert "'Xx' is not one of" in predicted["g39"]["status"]
+
+
 def test_numbers_of_graphs(learn, rings, edgewise, paste, tmp_path):
     words = ["--ignore-columns", "kind", "--category-columns", "metal", "--edge-feature-columns", "length"]
     code, out, err = learn(*words, "--ensemble-size", 2, "--split-sizes", 0.5, 0.4, 0.1)

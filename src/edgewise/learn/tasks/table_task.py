@@ -119,6 +119,8 @@ class TableTask(Generic[Job, Dataset, T]):
     """The encoder that the training rows fix, and what the outputs of a network mean."""
     features: Callable[[Prepared], Features]
     """What baselines predict rows from."""
+    with_training_words: Callable[[Job, Dataset, Splits], tuple[Dataset, Splits]] = lambda settings, *read: read
+    """What is read, and its splits, with the words that the training rows have."""
     explainable: str | None = None
     """Where the `ExplainableTask` is, which opens run folders for explanations and for the server: `module:object`."""
     further_warnings: Callable[[Prepared], list[str]] = no_lines
@@ -219,7 +221,7 @@ class TableTask(Generic[Job, Dataset, T]):
         )
         if not len(splits.train):
             raise DataError(f"{data.rows.source}: no row is left for training.")
-        prepared = self.prepared(settings, data, splits)
+        prepared = self.prepared(settings, *self.with_training_words(settings, data, splits))
         check_names(prepared.fitted, data.rows.source, has_folds=settings.fold is not None)
         return self.after_split(requested, prepared)
 

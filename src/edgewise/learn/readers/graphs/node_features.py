@@ -348,6 +348,22 @@ def check_categories(name: str, categories: Categories, columns: Sequence[str]) 
             raise DataError(f"{name} has a word of the column {column!r:.60} twice.")
 
 
+def words_in_use(categories: Categories, features: np.ndarray) -> Categories:
+    """The words that some rows have, in the same order; all words of a column of which they have none.
+
+    Args:
+        categories: the words of each column.
+        features: (row, feature) of these rows, the one-hot words last.
+    """
+    counts = [len(words) for words in categories.values()]
+    is_used = features[:, features.shape[1] - sum(counts) :].any(axis=0)
+    parts = zip(categories.items(), np.split(is_used, np.cumsum(counts)[:-1]))
+    return {
+        column: [word for word, is_kept in zip(words, used) if is_kept or not used.any()]
+        for (column, words), used in parts
+    }
+
+
 def one_hot(
     cells: Cells,
     columns: Sequence[str],

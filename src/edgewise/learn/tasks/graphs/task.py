@@ -1,6 +1,7 @@
 """Graphs: a number or a class for each of many graphs."""
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +19,7 @@ from edgewise.learn.progress import remark
 from edgewise.learn.readers.graphs.edges import AS_FEATURES
 from edgewise.learn.readers.graphs.graphs import GraphData, read_graphs
 from edgewise.learn.readers.graphs.lost import NOWHERE, with_lost
-from edgewise.learn.readers.graphs.node_features import Categories, check_categories
+from edgewise.learn.readers.graphs.node_features import Categories, check_categories, words_in_use
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.readers.graphs.union import GraphUnion, take
 from edgewise.learn.tables.impute import filled_notes, missing_by_row, with_filled
@@ -233,9 +234,22 @@ class GraphsEncoder:
                 raise DataError(f"sizes.num_edge_features is {size}, but scales have {expected}.")
 
 
-def read_data(settings: GraphRunSettings) -> GraphData:
-    need_roots = settings.whole.needs_roots
-    return read_graphs(settings.data, settings.columns, settings.graph, need_roots=need_roots, strict=settings.strict)
+def read_data(settings: GraphRunSettings, **how: Any) -> GraphData:
+    options = {"need_roots": settings.whole.needs_roots, "strict": settings.strict, **how}
+    return read_graphs(settings.data, settings.columns, settings.graph, **options)
+
+
+def with_training_words(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple[GraphData, Splits]:
+    """Where other graphs have words that no training graph has, they are read again as graphs to predict are: nothing
+    is known of these words. Graphs that cannot be read then are in no split."""
+    is_trained = np.isin(np.arange(len(data.rows)), splits.train)
+    words = words_in_use(data.categories, data.features[np.repeat(is_trained, data.num_nodes)])
+    edge_words = words_in_use(data.edges.categories, data.edges.features[is_trained[data.graph_of_edge]])
+    if words == data.categories and edge_words == data.edges.categories:
+        return data, splits
+    again = read_data(settings, strict=False, categories=words, edge_categories=edge_words)
+    val, test = (rows[again.rows.trainable[rows]] for rows in (splits.val, splits.test))
+    return replace(again, rows=replace(again.rows, columns=data.rows.columns)), replace(splits, val=val, test=test)
 
 
 def resolved(settings: GraphRunSettings, data: GraphData, splits: Splits) -> GraphRunSettings:
@@ -420,6 +434,7 @@ TABLE = TableTask(
     noun="graphs",
     explainable="edgewise.learn.tasks.graphs.explainable:EXPLAINABLE",
     read_data=read_data,
+    with_training_words=with_training_words,
     resolved=resolved,
     encoder=GraphsEncoder,
     encode=encode,
