@@ -49,6 +49,9 @@ def gpt2_folder(path, **config):
         {"strip_accents": False},
         {"tokenize_chinese_chars": False},
         {"added_tokens_decoder": {str(len(PIECES)): EXTRA}},
+        {"additional_special_tokens": ["Cat"]},
+        {"extra_special_tokens": {"animal_token": "Cat"}},
+        {"bos_token": {"content": "Cat", "lstrip": True, "normalized": False, "__type": "AddedToken"}},
     ],
 )
 def test_choices_beside_a_vocabulary_of_bert(tmp_path, config, has_json):
@@ -66,7 +69,16 @@ def test_choices_beside_a_vocabulary_of_bert(tmp_path, config, has_json):
 
 @pytest.mark.parametrize(
     "config",
-    [{}, {"add_prefix_space": True}, {"added_tokens_decoder": {"262": EXTRA}}, {"eos_token": "<|endoftext|>"}],
+    [
+        {},
+        {"add_prefix_space": True},
+        {"added_tokens_decoder": {"262": EXTRA}},
+        {"eos_token": "<|endoftext|>"},
+        {"bos_token": "e"},
+        {"additional_special_tokens": ["e"]},
+        {"added_tokens_decoder": {"0": {"content": "<|endoftext|>", "special": True, "lstrip": True}}},
+        {"eos_token": {"content": "<|endoftext|>", "special": True, "lstrip": True, "__type": "AddedToken"}},
+    ],
 )
 def test_choices_beside_byte_pairs(tmp_path, config):
     folder = gpt2_folder(tmp_path / "theirs", **config)
@@ -81,6 +93,45 @@ def test_tokens_in_a_file_of_their_own(tmp_path):
     assert 262 in read_tokenizer(folder, "gpt2").encode("cat <extra> sat").numbers
     (folder / "added_tokens.json").write_text(json.dumps({"<extra>": 300}))
     with pytest.raises(DataError, match="the added token '<extra>' is number 300, but 262 by the vocabulary"):
+        read_tokenizer(folder, "gpt2")
+
+
+def test_characters_read_the_names_of_special_tokens_letter_by_letter(tmp_path):
+    """As before they were written and read again, though a configuration names the special tokens."""
+    ours = Tokenizer.fit(["the cat <unk>"], "characters")
+    (tmp_path / "tokenizer.json").write_text(ours.to_json())
+    names = {"tokenizer_class": "PreTrainedTokenizerFast", "unk_token": "<unk>", "eos_token": "<end>"}
+    (tmp_path / "tokenizer_config.json").write_text(json.dumps(names))
+    again = read_tokenizer(tmp_path, "gpt2")
+    assert again.encode("cat <unk>").numbers.tolist() == ours.encode("cat <unk>").numbers.tolist()
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("tokenizer_config.json", {"do_lower_case": "yes"}, "do_lower_case is 'yes', expected true or false"),
+        ("tokenizer_config.json", {"tokenize_chinese_chars": None}, "chars is None, expected true or false"),
+        ("tokenizer_config.json", {"added_tokens_decoder": {"x": EXTRA}}, "an added token is 'x', expected a whole"),
+        ("tokenizer_config.json", [1], "tokenizer_config.json: expected an object"),
+        ("added_tokens.json", {"<extra>": None}, "the number of an added token is None, expected a whole number"),
+        ("added_tokens.json", {"<extra>": 19.0}, "the number of an added token is 19.0, expected a whole number"),
+    ],
+)
+def test_damaged_files_are_named(tmp_path, name, content, message):
+    """The error of the library came through, without the file."""
+    folder = bert_folder(tmp_path / "theirs")
+    (folder / name).write_text(json.dumps(content))
+    with pytest.raises(DataError, match=message):
+        read_tokenizer(folder, "bert")
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("vocab.json", '{"a": 0}'), ("vocab.json", "[]"), ("merges.txt", "a b c")]
+)
+def test_damaged_byte_pairs_are_named(tmp_path, name, content):
+    folder = gpt2_folder(tmp_path / "theirs")
+    (folder / name).write_text(content)
+    with pytest.raises(DataError, match=r"vocab.json, .*merges.txt: the tokenizer cannot be read"):
         read_tokenizer(folder, "gpt2")
 
 

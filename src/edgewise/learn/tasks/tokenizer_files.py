@@ -1,6 +1,7 @@
 """The tokenizer of a checkpoint folder, from those of its files that are there, as Hugging Face joins them."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from tokenizers import AddedToken
@@ -27,6 +28,8 @@ SPECIAL_TOKENS = {
     "gpt2": {"eos_token": "end"},
 }
 """The special tokens that a model of each type needs: their names, and ours."""
+EXTRA_TOKENS = ("additional_special_tokens", "extra_special_tokens")
+"""Names of further special tokens, as a list or by their names."""
 
 
 def read_tokenizer(folder: Path, model_type: str) -> Tokenizer:
@@ -47,10 +50,12 @@ def read_tokenizer(folder: Path, model_type: str) -> Tokenizer:
         if isinstance(normalizer, BertNormalizer):
             for hf_name, name in NORMALIZER_CHOICES.items():
                 if hf_name in config:
-                    setattr(normalizer, name, config[hf_name])
+                    # null strips accents where texts are lowercased.
+                    is_open = name == "strip_accents" and config[hf_name] is None
+                    setattr(normalizer, name, None if is_open else _choice(folder, config, hf_name))
             inner.normalizer = normalizer
         if isinstance(pre_tokenizer, ByteLevel) and "add_prefix_space" in config:
-            pre_tokenizer.add_prefix_space = bool(config["add_prefix_space"])
+            pre_tokenizer.add_prefix_space = _choice(folder, config, "add_prefix_space")
             inner.pre_tokenizer = pre_tokenizer
 
     _add_tokens(folder, tokenizer, config)
@@ -77,9 +82,11 @@ def read_part(path: Path) -> object:
 
 
 def _object(path: Path) -> JsonObject:
-    """The object of a JSON file; an empty one without a file."""
+    """The object of a JSON file; an empty one without a file. Raises DataError where it is something else."""
     content = read_part(path) if path.is_file() else {}
-    return content if isinstance(content, dict) else {}
+    if not isinstance(content, dict):
+        raise DataError(f"{path}: expected an object, {{...}}.")
+    return content
 
 
 def _vocabulary(folder: Path, tokenizer_class: object) -> Tokenizer:
@@ -118,22 +125,61 @@ def _add_tokens(folder: Path, tokenizer: Tokenizer, config: JsonObject) -> None:
     inner = tokenizer.inner
     added: dict[int, Mapping[str, object]] = {}
     for content, number in _object(folder / "added_tokens.json").items():
-        added[int(number)] = {"content": content}
+        added[_token_number(folder / "added_tokens.json", number)] = {"content": content}
     for number, details in _details(config.get("added_tokens_decoder")).items():
-        added[int(number)] = _details(details)
-    special = {_content(config.get(name)) for name in config if name.endswith("_token")}
+        added[_token_number(folder / "tokenizer_config.json", number)] = _details(details)
+    named = dict(_named_tokens(config))
 
     for number, details in sorted(added.items()):
         content = str(details.get("content"))
-        if number not in inner.get_added_tokens_decoder():
-            is_special = bool(details.get("special", content in special))
-            choices = {name: bool(details[name]) for name in ("lstrip", "rstrip", "single_word") if name in details}
-            normalized = bool(details.get("normalized", not is_special))
-            inner.add_tokens([AddedToken(content, special=is_special, normalized=normalized, **choices)])
+        inner.add_tokens([_added_token(content, details, is_special=bool(details.get("special", content in named)))])
         if (actual := inner.token_to_id(content)) != number:
             raise DataError(
                 f"{folder}: the added token {content!r} is number {number}, but {actual} by the vocabulary."
             )
+
+    # Our own vocabularies of characters read the names of special tokens letter by letter.
+    if tokenizer.kind == "characters":
+        return
+    has_file = (folder / "tokenizer.json").is_file()
+    known = {token.content for token in inner.get_added_tokens_decoder().values()} if has_file else set[str]()
+    known |= {str(details.get("content")) for details in added.values()}
+    for content, details in named.items():
+        if content not in known and inner.token_to_id(content) is not None:
+            inner.add_tokens([_added_token(content, details, is_special=True)])
+
+
+def _added_token(content: str, details: Mapping[str, object], *, is_special: bool) -> AddedToken:
+    """A token with its choices; the library takes the last of several with one content."""
+    choices = {name: bool(details[name]) for name in ("lstrip", "rstrip", "single_word") if name in details}
+    normalized = bool(details.get("normalized", not is_special))
+    return AddedToken(content, special=is_special, normalized=normalized, **choices)
+
+
+def _named_tokens(config: JsonObject) -> Iterator[tuple[str, Mapping[str, object]]]:
+    """The special tokens that a configuration names, each with its choices."""
+    tokens = [value for name, value in config.items() if name.endswith("_token")]
+    for name in EXTRA_TOKENS:
+        extra = config.get(name)
+        tokens += extra.values() if isinstance(extra, dict) else extra if isinstance(extra, list) else []
+    for token in tokens:
+        if content := _content(token):
+            yield content, _details(token)
+
+
+def _token_number(path: Path, value: object) -> int:
+    """The number of a token, as JSON has it or as a key; raises DataError where it is something else."""
+    if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)):
+        raise DataError(f"{path}: the number of an added token is {value!r}, expected a whole number.")
+    return int(str(value))
+
+
+def _choice(folder: Path, config: JsonObject, name: str) -> bool:
+    """True or false of tokenizer_config.json; raises DataError where it is something else."""
+    value = config[name]
+    if not isinstance(value, bool):
+        raise DataError(f"{folder}: tokenizer_config.json: {name} is {value!r}, expected true or false.")
+    return value
 
 
 def _details(value: object) -> Mapping[str, object]:

@@ -290,9 +290,10 @@ class Tokenizer:
             DataError: a file is something else.
         """
         try:
-            inner = tokenizers.Tokenizer(models.BPE(*models.BPE.read_file(vocabulary, merges)))
-        except (ValueError, TypeError) as error:
-            raise DataError(f"{vocabulary}, {merges}: the tokenizer cannot be read: {error}") from error
+            with _Readable():
+                inner = tokenizers.Tokenizer(models.BPE(*models.BPE.read_file(vocabulary, merges)))
+        except (DataError, ValueError, TypeError) as error:
+            raise DataError(f"{vocabulary}, {merges}: {error}") from error
         return cls(_on_bytes(inner), "bpe")
 
     @classmethod
