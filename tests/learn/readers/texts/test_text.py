@@ -6,6 +6,7 @@ import unicodedata
 import hypothesis.strategies as st
 import pytest
 from hypothesis import given
+from tokenizers.pre_tokenizers import ByteLevel
 
 from edgewise import DataError, SettingError
 from edgewise.learn.readers.texts import tokenizer as text_module
@@ -93,6 +94,27 @@ def test_a_long_text_is_read_in_pieces_and_nothing_is_lost(tokenizer, monkeypatc
     pieces = tokenizer.encode(long)
     assert pieces.starts.tolist() == whole.starts.tolist()
     assert pieces.numbers.tolist() == whole.numbers.tolist()
+
+
+@pytest.mark.parametrize("separator", ["\n\n\n", " \n \n ", "\t\r\n\r\n"])
+def test_spaces_at_the_ends_of_lines_stay_together_in_pieces(separator, monkeypatch):
+    """A piece began within them, and joined others than the whole text does."""
+    long = separator.join("abcde"[: 1 + line % 5] for line in range(40))
+    tokenizer = Tokenizer.fit([long], "bpe", vocabulary_size=300)
+    whole = tokenizer.encode(long)
+    assert (whole.stops - whole.starts).max() > 1
+    for size in range(3, 12):
+        monkeypatch.setattr(text_module, "CHUNK", size)
+        assert len(list(text_module.chunks(long, whole=True))) > 1
+        assert tokenizer.encode(long).numbers.tolist() == whole.numbers.tolist()
+
+
+def test_a_space_before_a_text_is_put_before_the_first_piece_alone(monkeypatch):
+    tokenizer = Tokenizer.fit([POEM], "bpe", vocabulary_size=300)
+    tokenizer.inner.pre_tokenizer = ByteLevel(add_prefix_space=True)
+    whole = tokenizer.encode(POEM)
+    monkeypatch.setattr(text_module, "CHUNK", 7)
+    assert tokenizer.encode(POEM).numbers.tolist() == whole.numbers.tolist()
 
 
 def test_it_is_the_same_after_it_was_kept(tokenizer):

@@ -1,5 +1,6 @@
 """Texts as numbers: characters, words or byte pairs, each with the place in the text that it came from."""
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,8 @@ ALL_UNKNOWN = "ok, but no word of it is in the vocabulary: the prediction knows 
 """The status of a row that is predicted from unknown tokens alone."""
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
+LINE_END = re.compile(r"(?<=\S)\s*\n")
+"""The end of a line with all spaces before it: byte pairs join spaces, so that none may stand on both sides of a cut."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +211,7 @@ class Tokenizer:
         """The tokens of a text; what is unknown has the number `unknown`."""
         refuse_half_characters("the text", text)
         numbers, starts, stops = [], [], []
-        for begin, chunk in chunks(text, whole=self.kind != "characters"):
+        for begin, chunk in [(0, text)] if self._adds_space else chunks(text, whole=self.kind != "characters"):
             is_composed = unicodedata.is_normalized("NFC", chunk)
             inner = self._plain if is_composed else self.inner
             encoding = inner.encode(chunk, add_special_tokens=False)
@@ -220,6 +223,14 @@ class Tokenizer:
             stops.append(offsets[:, 1] + begin)
         none = [np.zeros(0, np.int64)]
         return Tokens(*(np.concatenate(parts or none) for parts in (numbers, starts, stops)))
+
+    @cached_property
+    def _adds_space(self) -> bool:
+        """Whether a space is put before a text, as a choice of GPT-2 is: each chunk of a long text would get one."""
+        text = "a" if self.inner.normalizer is None else self.inner.normalizer.normalize_str("a")
+        pre_tokenizer = self.inner.pre_tokenizer
+        words = [(text, None)] if pre_tokenizer is None else pre_tokenizer.pre_tokenize_str(text)
+        return "".join(word for word, _ in words) != "a"
 
     @cached_property
     def _plain(self) -> tokenizers.Tokenizer:
@@ -410,14 +421,14 @@ def _on_bytes(inner: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
 
 
 def chunks(text: str, whole: bool) -> Iterator[tuple[int, str]]:
-    """A text in pieces with the place where each begins; cut before a space that no word spans, where `whole`, and else
-    between two characters that do not belong together as a letter and its accent do."""
+    """A text in pieces with the place where each begins; cut before the spaces of the end of a line, where `whole`, and
+    else between two characters that do not belong together as a letter and its accent do."""
     begin = 0
     while begin < len(text):
         stop = min(begin + CHUNK, len(text))
         if whole and stop < len(text):
-            space = text.find("\n", stop)
-            stop = len(text) if space < 0 else space
+            line_end = LINE_END.search(text, stop)
+            stop = len(text) if line_end is None else line_end.start()
         while stop < len(text) and is_joined(text[stop - 1 : stop + 1]):
             stop += 1
         yield begin, text[begin:stop]
