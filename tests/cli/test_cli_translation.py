@@ -192,8 +192,8 @@ def test_pairs_that_cannot_be_used_are_listed(edgewise, tmp_path):
     assert (code, err) == (0, "")
     assert "33 pairs, 3 rejected" in out
     listed = read_csv(tmp_path / "run/rejected.csv")
-    assert [(row["line"], row["column"]) for row in listed] == [("32", "de"), ("34", "en"), ("33", "source")]
-    assert "more than --context 20" in listed[2]["reason"]
+    assert [(row["line"], row["column"]) for row in listed] == [("32", "de"), ("33", "en"), ("34", "en")]
+    assert "more than --context 20" in listed[1]["reason"]
 
     new = write_table(tmp_path / "new.csv", [("1 2", ""), ("  ", ""), ("", "")])
     code, _, err = edgewise("predict", tmp_path / "run", new, "-o", tmp_path / "out.csv")

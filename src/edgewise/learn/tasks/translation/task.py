@@ -227,7 +227,8 @@ def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[st
         for language in (texts.sources, texts.targets)
     )
     pairs = TokenPairs(sources, targets, tokenizer.end)
-    texts = without_long(texts, pairs, settings.model.context)
+    names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
+    texts = without_long(texts, pairs, names, settings.model.context)
     splits = {split: rows[[texts.status[row] == OK for row in rows]] for split, rows in splits.items()}
     if not len(splits["train"]):
         raise DataError(f"{', '.join(texts.files)}: no pair is left for training.")
@@ -238,7 +239,6 @@ def prepared(settings: TranslationRunSettings, texts: TextPairs, splits: dict[st
         kind="recurrent" if isinstance(settings.model, RecurrentSettings) else "transformer",
         settings=settings.model,
     )
-    names = (settings.text_columns[0], settings.target_columns[0]) if settings.text_columns else ("source", "target")
     output = Translations(names, beam_of(settings))
     fitted = Fitted(format=SETTINGS.format, encoder=encoder, output=output)
     rows = {split: split_rows.tolist() for split, split_rows in splits.items()}
@@ -339,16 +339,17 @@ def predict(request: PredictRequest, suffix: str) -> tuple[Written, str]:
     return content, summary
 
 
-def without_long(texts: TextPairs, pairs: TokenPairs, context: int) -> TextPairs:
-    """The same pairs; the status of those with more tokens than the model reads says so."""
+def without_long(texts: TextPairs, pairs: TokenPairs, names: tuple[str, str], context: int) -> TextPairs:
+    """The same pairs; the status of those with more tokens than the model reads says so, by the names of the columns."""
     status, rejected = list(texts.status), list(texts.rejected)
     for row, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
-        for name, text, numbers in (("source", texts.sources[row], source), ("target", texts.targets[row], target)):
+        for name, text, numbers in zip(names, (texts.sources[row], texts.targets[row]), (source, target), strict=True):
             if status[row] == OK and len(numbers) > context:
                 reason = f"{plural(len(numbers), 'token')}, more than --context {context}"
                 status[row] = f"{name}: {reason}"
                 file = texts.files[int(texts.file_of_row[row])]
                 rejected.append(Rejection(file, int(texts.lines[row]), name, text, reason))
+    rejected.sort(key=lambda entry: (texts.files.index(entry.file), entry.line))
     return dataclasses.replace(texts, status=status, rejected=rejected)
 
 
