@@ -25,6 +25,14 @@ def test_it_learns_what_bigrams_cannot_predict(singer):
     assert singer.score(SONG) == pytest.approx(-found, abs=0.2)
 
 
+@pytest.mark.parametrize("length", [325, 335, 345])
+def test_the_validation_text_reaches_to_the_last_character(length):
+    """Half characters were rounded twice, and the last one was in neither split."""
+    text = SONG[:length]
+    model = LanguageModel(**SMALL, tokens="characters", steps=1).fit(text)
+    assert model.metrics_["tokens"]["training"] + model.metrics_["tokens"]["validation"] == length
+
+
 def test_it_writes_on(singer):
     assert singer.generate("the cat", num_tokens=12, temperature=0) == "the cat sat on the "
     drawn = [singer.generate("the ", num_tokens=30, seed=seed) for seed in (0, 0, 1)]

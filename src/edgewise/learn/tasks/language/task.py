@@ -217,7 +217,7 @@ def prepared(settings: LanguageRunSettings, text: str, validation: str | None = 
         DataError: the training part is shorter than the model's context.
     """
     cut = round(len(text) * settings.split_sizes[0])
-    stop = cut + round(len(text) * settings.split_sizes[1])
+    stop = round(len(text) * sum(settings.split_sizes))
     splits = {"training": text[:cut], "validation": text[cut:stop]}
     if validation is not None:
         splits = {"training": text, "validation": validation}
