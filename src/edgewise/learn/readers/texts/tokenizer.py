@@ -38,7 +38,7 @@ ALL_UNKNOWN = "ok, but no word of it is in the vocabulary: the prediction knows 
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
 LINE_END = re.compile(r"(?<=\S)\s*\n")
-"""The end of a line with all spaces before it: byte pairs join spaces, so that none may stand on both sides of a cut."""
+"""The end of a line with all spaces before it: byte pairs join spaces, so that no cut may stand between them."""
 
 
 @dataclass(frozen=True, eq=False)

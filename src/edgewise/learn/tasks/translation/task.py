@@ -340,7 +340,7 @@ def predict(request: PredictRequest, suffix: str) -> tuple[Written, str]:
 
 
 def without_long(texts: TextPairs, pairs: TokenPairs, names: tuple[str, str], context: int) -> TextPairs:
-    """The same pairs; the status of those with more tokens than the model reads says so, by the names of the columns."""
+    """The same pairs; the status of those with more tokens than the model reads says so and names the column."""
     status, rejected = list(texts.status), list(texts.rejected)
     for row, (source, target) in enumerate(zip(pairs.sources, pairs.targets, strict=True)):
         for name, text, numbers in zip(names, (texts.sources[row], texts.targets[row]), (source, target), strict=True):
