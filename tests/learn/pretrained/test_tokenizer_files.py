@@ -160,6 +160,24 @@ def test_the_end_of_a_text_is_that_of_the_configuration(tmp_path):
     assert ours.end == vocabulary["</s>"]
 
 
+@pytest.mark.parametrize(
+    ("number", "is_refused"),
+    [(0, False), ([0], False), (None, False), (50256, False), (5, True), ([0, 5], True), ("x", True)],
+)
+def test_the_end_of_a_text_is_the_token_of_the_model(tmp_path, number, is_refused):
+    """Texts ended with the token of the vocabulary, where transformers ends them with that of config.json."""
+    folder = gpt2_folder(tmp_path / "theirs")
+    sizes = {"vocab_size": 262, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 8}
+    transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes)).save_pretrained(folder)
+    config = json.loads((folder / "config.json").read_text()) | {"eos_token_id": number}
+    (folder / "config.json").write_text(json.dumps(config))
+    if is_refused:
+        with pytest.raises(DataError, match=r"eos_token_id is .*, but the end of a text is 0 by the vocabulary"):
+            from_checkpoint(folder)
+    else:
+        assert from_checkpoint(folder).output.has_end == (number is not None)
+
+
 def test_other_tokens_around_a_text_are_refused(tmp_path):
     folder = bert_folder(tmp_path / "theirs")
     inner = read_tokenizer(folder, "bert").inner

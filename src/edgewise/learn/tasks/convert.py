@@ -1,6 +1,7 @@
 """A checkpoint folder in Hugging Face's layout as a model with its vocabulary, and back."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,6 +14,7 @@ from edgewise.errors import DataError, RunFolderError
 from edgewise.learn.files import write_bytes
 from edgewise.learn.fitted import Fitted
 from edgewise.learn.pretrained import bert, gpt2
+from edgewise.learn.readers.texts.tokenizer import Tokenizer
 from edgewise.learn.tasks.language import task as language
 from edgewise.learn.tasks.language.task import LanguageEncoder, NextToken
 from edgewise.learn.tasks.masked import task as masked
@@ -44,9 +46,9 @@ def from_checkpoint(folder: Path) -> Trained:
         bert_network, left_out = bert.model_of(config, tensors)
         trained = masked.from_network(tokenizer, bert_network, left_out)
     else:
-        # null says that the model never learned an end, though the vocabulary has a token for it.
-        has_end = tokenizer.end is not None and config.get("eos_token_id", tokenizer.end) is not None
-        trained = language.from_network(tokenizer, gpt2.model_of(config, tensors), has_end=has_end)
+        network = gpt2.model_of(config, tensors)
+        has_end = _has_end(folder, config, tokenizer, network.embedding.num_embeddings)
+        trained = language.from_network(tokenizer, network, has_end=has_end)
 
     num_tokens = trained.encoder.num_tokens
     if tokenizer.largest >= num_tokens:
@@ -54,6 +56,25 @@ def from_checkpoint(folder: Path) -> Trained:
             f"{folder}: the tokenizer has token {tokenizer.largest:,}, but the model {num_tokens:,} tokens."
         )
     return trained
+
+
+def _has_end(folder: Path, config: Mapping[str, object], tokenizer: Tokenizer, num_tokens: int) -> bool:
+    """Whether texts end with the end token of the vocabulary; raises DataError where config.json names another token.
+
+    Tokens beyond those of the model never come: of them transformers' default, 50256, stands in many configurations.
+    """
+    named = config.get("eos_token_id", tokenizer.end)
+    for number in named if isinstance(named, list) else [named]:
+        if number is None:
+            continue
+        if type(number) is not int or (number != tokenizer.end and 0 <= number < num_tokens):
+            known = "none" if tokenizer.end is None else tokenizer.end
+            raise DataError(
+                f"{folder}: config.json: eos_token_id is {named!r}, but the end of a text is {known} by the "
+                "vocabulary; name that one, or null."
+            )
+    # null says that the model never learned an end, though the vocabulary has a token for it.
+    return tokenizer.end is not None and named is not None
 
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
