@@ -1,5 +1,6 @@
 """Derivatives of gradients: by every way into autograd, on the default path, and with the numbers of the formula."""
 
+import pickle
 import weakref
 from contextlib import nullcontext
 from functools import partial
@@ -39,6 +40,8 @@ from edgewise import (
 )
 from edgewise.backends import RUNS, gather, sdpa
 from edgewise.backends.numba import edge_operators, layout, range_operators
+from layer_cases import DIM, NODES, drawn, ready, relations
+from layer_cases import EDGES as EDGES_OF_LAYERS
 from numba_cases import FORMS, draw, neighborhood_of, random_edges
 
 
@@ -385,3 +388,32 @@ def test_no_edges_and_no_queries():
         first = gradients(out, [query, key], create_graph=True)
         for gradient in gradients(torch.cat([x.flatten() for x in first]), [query, key]):
             assert not gradient.any()
+
+
+@pytest.mark.parametrize("name", ["EdgeAttention", "DirectedMessages", "SymmetricConvolution"])
+@pytest.mark.parametrize("is_made_within", [False, True])
+def test_what_edges_derive_in_a_transform_serves_after_it(name, is_made_within):
+    """Plans and reverses are cached; kernels read them, and files keep them, when the transform is over."""
+    layer, x = ready(name), drawn(NODES, DIM)
+    index = torch.stack([EDGES_OF_LAYERS.senders, EDGES_OF_LAYERS.receivers])
+    made = [] if is_made_within else [Edges.from_edge_index(index, NODES)]
+
+    def loss(x):
+        made.extend([Edges.from_edge_index(index, NODES)] if is_made_within else [])
+        return layer(x, made[0]).square().sum()
+
+    gradient = torch.func.grad(loss)(x)
+    copy = pickle.loads(pickle.dumps(made[0]))
+    assert torch.equal(copy.plan.senders, made[0].plan.senders) and torch.equal(copy.reverse, made[0].reverse)
+
+    y = x.clone().requires_grad_()
+    layer(y, copy).square().sum().backward()
+    torch.testing.assert_close(gradient, y.grad)
+
+
+@pytest.mark.parametrize("transform", [torch.func.grad, lambda f: lambda x: torch.func.jvp(f, (x,), (x,))[1]])
+def test_relations_are_made_in_a_transform(transform):
+    layer, x = ready("RelationalConvolution"), drawn(NODES, DIM)
+    before = relations()
+    inside, outside = (transform(lambda x, of=of: layer(x, of()).sum())(x) for of in (relations, lambda: before))
+    torch.testing.assert_close(inside, outside)

@@ -19,6 +19,7 @@ from edgewise.layers.linear import Linear
 from edgewise.layers.messages import features_of_edges
 from edgewise.neighborhood import Edges, Full, GivenNeighborhood, Neighborhood, edges_of
 from edgewise.neighborhood.checks import number, require_sizes
+from edgewise.neighborhood.index import outside_modes
 
 Activation = Callable[[Tensor], Tensor]
 AggregationName = Literal["mean", "sum", "max", "min"]
@@ -339,7 +340,7 @@ def _same_inverse_root(ends: Tensor, num_nodes: int, _: Tensor | None, add_self_
     roots_of_edges = _roots.setdefault(ends, {})
     key = num_nodes, add_self_loops, like.dtype
     if key not in roots_of_edges:
-        with torch.inference_mode(False):  # what is remembered while evaluating may serve training later
+        with outside_modes():  # what is remembered while evaluating may serve training later
             same = torch.empty((), dtype=like.dtype, device=ends.device)
             roots_of_edges[key] = _inverse_root(ends, num_nodes, None, add_self_loops, same)
     return roots_of_edges[key]

@@ -8,6 +8,8 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch._C._functorch import get_unwrapped, is_batchedtensor, is_gradtrackingtensor
+from torch._functorch.pyfunctorch import temporarily_clear_interpreter_stack
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from edgewise.errors import ShapeError
@@ -49,7 +51,10 @@ def copied(owner: str, name: str, value: Any) -> Tensor:
     is made in inference mode."""
     if torch.compiler.is_compiling():
         return _copied(owner, name, value)
-    with outside_inference():
+    value = untracked(value) if isinstance(value, Tensor) else value
+    if isinstance(value, Tensor) and is_batchedtensor(value):  # only vmap itself says why it takes no indices
+        return _copied(owner, name, value)
+    with outside_modes():
         return _copied(owner, name, value)
 
 
@@ -86,7 +91,7 @@ def sent(x: Tensor, device: torch.device | str) -> Tensor:
     is_asynchronous = x.device.type == "cpu" and torch.device(device).type == "cuda"
     if x.is_floating_point() or torch.compiler.is_compiling():
         return x.to(device, non_blocking=is_asynchronous)
-    with outside_inference():  # an index structure that an evaluation moves may be used in a training
+    with outside_modes():  # an index structure that an evaluation moves may be used in a training
         return x.to(device, non_blocking=is_asynchronous)
 
 
@@ -248,20 +253,38 @@ def cached_value(record: Any, name: str, make: Callable[[], Value]) -> Value:
         return value
     if torch.compiler.is_compiling():
         return make()
-    with outside_inference():
+    with outside_modes():
         value = make()
     object.__setattr__(record, name, value)
     return value
 
 
-def outside_inference() -> AbstractContextManager[None]:
-    """Makes tensors that a training may use later too: those of inference mode it could not save."""
-    return _outside() if torch.is_inference_mode_enabled() else _AS_IT_IS
+def outside_modes() -> AbstractContextManager[None]:
+    """Makes tensors that may be used later too: those of inference mode a training could not save, and those of a
+    transform of torch.func have no memory that a kernel could read or a file keep."""
+    if torch.compiler.is_compiling():
+        return _AS_IT_IS
+    if torch._C._are_functorch_transforms_active():
+        return _outside_transforms()
+    return _outside_inference() if torch.is_inference_mode_enabled() else _AS_IT_IS
+
+
+def untracked(x: Tensor) -> Tensor:
+    """Indices without what a transform of torch.func notes of their derivatives, of which they have none."""
+    while is_gradtrackingtensor(x):
+        x = get_unwrapped(x)
+    return x
 
 
 @contextmanager
-def _outside() -> Iterator[None]:
+def _outside_inference() -> Iterator[None]:
     with torch.inference_mode(False), torch.no_grad():
+        yield
+
+
+@contextmanager
+def _outside_transforms() -> Iterator[None]:
+    with temporarily_clear_interpreter_stack(), _outside_inference():
         yield
 
 

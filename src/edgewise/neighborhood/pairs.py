@@ -18,6 +18,7 @@ from edgewise.neighborhood.index import (
     integers,
     line_pairs,
     moved,
+    outside_modes,
     pairs_among,
     reverse_edges,
     unchecked,
@@ -284,7 +285,7 @@ class Edges(Neighborhood):
         """The reverse of each edge, −1 for none, paired as in `undirected`; created at first use, then cached."""
         if (reverse := self._reverse) is None:
             self._require_square("reverse")
-            with torch.inference_mode(False):
+            with outside_modes():
                 reverse = reverse_edges(self.senders, self.receivers, self.num_senders)
             if type(reverse) is type(self.senders):  # as for the plan
                 object.__setattr__(self, "_reverse", reverse)
@@ -296,7 +297,7 @@ class Edges(Neighborhood):
 
         Cost: O(Σ_i arriving(i) · leaving(i))."""
         if (line_graph := self._line_graph) is None:
-            with torch.inference_mode(False):
+            with outside_modes():
                 senders, receivers = line_pairs(
                     self.senders, self.plan.receiver_offsets, self.plan.receiver_edges, self.reverse
                 )

@@ -13,7 +13,7 @@ from torch.utils.weak import WeakIdKeyDictionary
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import check_range
-from edgewise.neighborhood.index import sent
+from edgewise.neighborhood.index import outside_modes, sent
 from edgewise.neighborhood.operator import define
 
 INT32_LIMIT = 2**31
@@ -95,7 +95,7 @@ def group(senders: Tensor, receivers: Tensor, num_senders: int, num_receivers: i
             "trace it for these sizes."
         )
     can_count = senders.device.type == "cpu" and counting_sort() is not None
-    with torch.inference_mode(False):  # a plan created during evaluation may be used in training
+    with outside_modes():  # a plan created during evaluation may be used in training
         group_function = group_by_counting if can_count else group_by_sorting
         return group_function(senders, receivers, num_senders, num_receivers, dtype)
 

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from edgewise.errors import ShapeError
 from edgewise.neighborhood.checks import whole
-from edgewise.neighborhood.index import copied, outside_inference, sent, unchecked
+from edgewise.neighborhood.index import copied, outside_modes, sent, unchecked
 from edgewise.neighborhood.plan import Plan
 
 
@@ -51,7 +51,7 @@ class EdgeRows:
         """The rows in the order in which kernels read the edges: by receiver, by sender; created once per plan."""
         if self._placed is None or self._placed[0] is not plan:
             orders = plan.receiver_edges, plan.sender_edges
-            with outside_inference():
+            with outside_modes():
                 ordered_rows = [self.rows[order].to(order.dtype) for order in orders]
             object.__setattr__(self, "_placed", (plan, ordered_rows))
         assert self._placed is not None

@@ -9,7 +9,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from edgewise.errors import DataError, ShapeError
-from edgewise.neighborhood.index import cached_value, copied, moved, outside_inference, unchecked
+from edgewise.neighborhood.index import cached_value, copied, moved, outside_modes, unchecked
 from edgewise.neighborhood.pairs import Edges
 
 TypesOrRelations = TypeVar("TypesOrRelations", bound="Types | Relations")
@@ -46,7 +46,7 @@ class Types:
             object.__setattr__(self, "names", tuple(self.names))
             if len(self.names) != self.num_types or len(set(self.names)) != self.num_types:
                 raise ShapeError(f"Types: names must be {self.num_types} unique names, not {self.names}.")
-        with outside_inference():
+        with outside_modes():
             order = None if bool((of_row.diff() >= 0).all()) else of_row.argsort(stable=True)
             places = None if order is None else order.argsort()
         object.__setattr__(self, "of_row", of_row)
@@ -131,7 +131,7 @@ class Relations:
 
         _check(f"Relations: relation must lie in 0 … {self.num_relations - 1}", relation, self.num_relations)
         size = max(edges.num_senders, 1)
-        with outside_inference():
+        with outside_modes():
             pairs, inverse = (relation * edges.num_senders + edges.senders).unique(return_inverse=True)
             derived_fields = {
                 "relation": relation,
