@@ -334,6 +334,31 @@ def test_tensors_of_a_given_score_move_with_the_layer():
     assert layer.score().vector.dtype == torch.float64
 
 
+@pytest.mark.parametrize("is_learned", [True, False])
+def test_tensors_of_an_object_of_your_own_are_those_of_the_layer(is_learned):
+    """Whoever changes what a layer holds (a file, a transform, a device) changes what it computes."""
+
+    class Own:
+        def __init__(self):
+            self.scale = nn.Parameter(torch.ones(())) if is_learned else torch.ones(())
+
+        def __call__(self, query, key):
+            return (query * key).sum(-1) * self.scale
+
+    layer, x = MultiHeadAttention(12, 3, score=Own()), torch.randn(5, 12)
+    assert layer.double().score().scale.dtype == torch.float64
+    layer.float()
+    other = torch.func.functional_call(layer, {"score.scale": torch.tensor(3.0)}, (x,))
+    assert not torch.allclose(layer(x), other)
+    gradient = torch.func.grad(lambda scale: torch.func.functional_call(layer, {"score.scale": scale}, (x,))[0, 0])
+    assert gradient(torch.tensor(1.0)) != 0
+
+    if is_learned:
+        stored = layer.state_dict() | {"score.scale": torch.tensor(3.0)}
+        layer.load_state_dict(stored, assign=True)
+        torch.testing.assert_close(layer(x), other)
+
+
 def test_a_learned_temperature_is_a_parameter_of_the_layer():
     layer = MultiHeadAttention(12, 3, normalize=Softmax(nn.Parameter(torch.ones(3))))
     layer(torch.randn(5, 12)).square().sum().backward()

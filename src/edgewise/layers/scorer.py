@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import is_dataclass, replace
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -100,6 +101,11 @@ class Given(nn.Module):
 
     def forward(self) -> Any:
         """The part as it was given, with its tensors as they are now."""
-        if self.names and is_dataclass(self.part) and not isinstance(self.part, type):
-            return replace(self.part, **{name: getattr(self, name) for name in self.names})
-        return self.part
+        if not self.names or isinstance(self.part, nn.Module | FunctionType):  # which read tensors of their own
+            return self.part
+        tensors = {name: getattr(self, name) for name in self.names}
+        if is_dataclass(self.part) and not isinstance(self.part, type):
+            return replace(self.part, **tensors)
+        part = object.__new__(type(self.part))
+        part.__dict__.update(self.part.__dict__ | tensors)
+        return part
