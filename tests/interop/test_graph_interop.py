@@ -455,6 +455,19 @@ def test_types_of_edges_keep_their_categories():
     assert Graph.of(typed).edge_types.names == (("a", "u", "a"),), "which types an unused one would join, no one knows"
 
 
+@pytest.mark.parametrize("of_row", [[0, 1], [1, 1], []], ids=str)
+def test_features_of_numbered_types_without_rows_come_back(of_row):
+    """Those of the last type would be features of all others, and empty there."""
+    types, size = Types(torch.tensor(of_row, dtype=torch.int64), 3), len(of_row)
+    parts = tuple(torch.ones(of_row.count(number), 1 + number, dtype=torch.int64) for number in range(3))
+    edges = Edges(torch.arange(size), torch.arange(size), size, size)
+    graph = Graph(parts, edges, parts, node_types=types, edge_types=types)
+    back = Graph.of(tuple(to_pandas(graph)))
+    assert back.node_types.num_types == back.edge_types.num_types == 3
+    for features in (back.node_features, back.edge_features):
+        assert all(torch.equal(part, other) for part, other in zip(parts, features, strict=True))
+
+
 def test_columns_of_one_type_go_by_their_numbers():
     nodes = pd.DataFrame({"type": ["a", "b"], "b.feature": [np.nan, 3.0], "a.feature_1": [2.0, np.nan]})
     nodes["a.feature_0"] = [1.0, np.nan]

@@ -1,5 +1,6 @@
 """Graphs to and from tables of nodes, edges and graphs, pandas `DataFrame`s."""
 
+import re
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -91,8 +92,9 @@ def from_pandas(
 
     Nodes are named by the column `name`, or by the index unless it is 0, 1, 2, …; edges refer to these names. `type`
     has types, `graph` the graph of each node of a batch, `position_0`, … coordinates. Integer types are counted up to
-    the largest; categories keep those without rows. If types of nodes have names, the type of an edge is its word
-    between the types of its ends, as far as there are such edges. All other columns are features, and must be numeric.
+    the largest that has a row or a column, such as `2.feature`; categories keep those without rows. If types of nodes
+    have names, the type of an edge is its word between the types of its ends, as far as there are such edges. All other
+    columns are features, and must be numeric.
 
     Graphs have the names in the column `graph` of `graphs`, or those in its index if these name the graphs of all
     nodes; else they are numbered from 0, or stand in the order of their nodes.
@@ -127,7 +129,7 @@ def from_pandas(
     ends = [_ends(edges, column, is_within, row_of) for column in (sender_column, receiver_column)]
     joined = Edges(ends[0], ends[1], len(nodes), len(nodes))
 
-    node_types, edge_types = _types(nodes), _types(edges)
+    node_types, edge_types = _types(nodes, NODE), _types(edges, EDGE)
     has_names = all(types is not None and types.names is not None for types in (node_types, edge_types))
     if has_names and not all(isinstance(name, tuple) for name in names_of(edge_types)):
         edge_types = relations_of(node_types, joined, edges[TYPE].tolist())
@@ -146,7 +148,7 @@ def from_pandas(
 
 def _from_edges(table: "pandas.DataFrame", ends: tuple[str, str], options: dict[str, Any]) -> Graph:
     """A graph of a table of edges alone."""
-    edge_types, numbers = _types(table), feature_columns_of_edges(table, *ends)
+    edge_types, numbers = _types(table, EDGE), feature_columns_of_edges(table, *ends)
     if "graph" in table.columns and "graph" not in (*ends, *(options.get("feature_columns") or ())):
         raise DataError(
             "from_pandas: the edges have a column 'graph', but a batch needs its nodes, too: Graph.of((nodes, edges)), "
@@ -257,7 +259,7 @@ def _ends(edges: "pandas.DataFrame", column: str, is_within: bool, row_of: dict[
     return torch.tensor([row_of[key] for key in keys], dtype=torch.int64, device="cpu")
 
 
-def _types(table: "pandas.DataFrame") -> Types | None:
+def _types(table: "pandas.DataFrame", prefix: str) -> Types | None:
     if TYPE not in table.columns:
         return None
     column = table[TYPE]
@@ -266,7 +268,13 @@ def _types(table: "pandas.DataFrame") -> Types | None:
     if isinstance(column.dtype, pandas.CategoricalDtype):
         names = tuple(column.cat.categories.tolist())
         return Types(torch.tensor(column.cat.codes.to_numpy(dtype=np.int64), device="cpu"), len(names), names)
-    return types_of(column.tolist())
+    types = types_of(column.tolist())
+    if types.names is not None:
+        return types
+    # A type without rows may have features nevertheless, which are not those of all types.
+    own_columns = [re.fullmatch(rf"(\d+)\.{prefix}(_\d+)?", str(column)) for column in table.columns]
+    numbers = [int(match[1]) for match in own_columns if match]
+    return Types(types.of_row, max([types.num_types, *(1 + number for number in numbers)]))
 
 
 def _features(
