@@ -9,6 +9,7 @@ import torch
 
 from edgewise import (
     Causal,
+    Cosine,
     Edges,
     Full,
     Graph,
@@ -20,6 +21,8 @@ from edgewise import (
     MoleculeRegressor,
     NodeClassifier,
     Segments,
+    Sigmoid,
+    Softmax,
     Tagger,
     TextClassifier,
     TextRegressor,
@@ -142,6 +145,26 @@ def test_layers(name):
         with torch.device("cpu"):
             expected = CASES[name].call(layer, drawn(2, NODES, DIM), Full())
         torch.testing.assert_close(CASES[name].call(layer, drawn(2, NODES, DIM), Full()), expected)
+
+
+PARTS_ON_THE_CPU = {"MoleculeAttention", "GraphNetwork, statistics"}
+"""Cases that hand over bonds or offsets of their own."""
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if CASES[name].takes and name not in PARTS_ON_THE_CPU])
+def test_layers_on_the_device_without_values(name):
+    """Shapes alone, as tools compute them that count parameters and products before there is memory for them."""
+    layer, x = ready(name), drawn(NODES, DIM)
+    expected = CASES[name].call(layer, x, EDGES)
+    found = CASES[name].call(layer.to("meta"), x.to("meta"), EDGES.to("meta"))
+    assert (found.device.type, found.shape, found.dtype) == ("meta", expected.shape, expected.dtype)
+
+
+@pytest.mark.parametrize("normalize", [Softmax(), Sigmoid()], ids=str)
+@pytest.mark.parametrize("name", ["full", "causal", "mask", "edges"])
+def test_the_operator_on_the_device_without_values(name, normalize):
+    x, neighborhood = drawn(2, NODES, DIM).to("meta"), NEIGHBORHOODS[name].to("meta")
+    assert attend(x, x, x, neighborhood, normalize=normalize, score=Cosine()).shape == x.shape
 
 
 @pytest.mark.usefixtures("elsewhere")

@@ -8,11 +8,10 @@ others where the table is in the way, behind `numba` for narrow windows and shor
 from contextlib import AbstractContextManager, nullcontext
 from types import ModuleType
 
-import torch
 from torch import Tensor
 
 from edgewise.backends import flex, gather, numba, reference, sdpa, triton, uniform, varlen
-from edgewise.backends.call import Call, is_autocast
+from edgewise.backends.call import Call, is_autocast, outside_autocast
 from edgewise.backends.form import Remembered, RunAgain
 from edgewise.backends.kernels import NORMALIZERS, SCORES
 from edgewise.errors import SettingError, UnsupportedError
@@ -114,7 +113,7 @@ def without_autocast(call: Call) -> AbstractContextManager:
     device = call.query.device
     if not is_autocast(device) or not (type(call.score) in SCORES and type(call.normalize) in NORMALIZERS):
         return _AS_IT_IS
-    return torch.autocast(device.type, enabled=False)
+    return outside_autocast(device)
 
 
 _AS_IT_IS = nullcontext()

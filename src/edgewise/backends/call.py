@@ -1,5 +1,6 @@
 """One call of the operator, checked, as the backends receive it."""
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -224,6 +225,11 @@ def require_floating(verb: str, name: str, x: Tensor) -> None:
 def is_autocast(device: torch.device) -> bool:
     """Whether torch.autocast is on for a device."""
     return device.type != "meta" and torch.is_autocast_enabled(device.type)
+
+
+def outside_autocast(device: torch.device) -> AbstractContextManager:
+    """torch.autocast switched off, where it is on: not every device has it."""
+    return torch.autocast(device.type, enabled=False) if is_autocast(device) else nullcontext()
 
 
 def _autocast(call: Call) -> Call:

@@ -23,7 +23,7 @@ from edgewise.backends.call import Call, tensors_of
 from edgewise.backends.lower import without_unpaired
 from edgewise.backends.rows import EdgeScoreRows, TableScoreRows, signs_of_infinities, with_infinities
 from edgewise.neighborhood import Edges, Full
-from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_traced
+from edgewise.neighborhood.checks import broadcast_shape, can_be_read, is_abstract
 from edgewise.normalize import Mean, is_hard, weights_of
 from edgewise.score import Constant, Dot, Score, is_dot_product, score_pairs
 
@@ -127,7 +127,7 @@ def _pair_weights(
     # A pair outside the neighborhood reaches nothing, not even as NaN; a pair inside it is what its ends make of it.
     query_broken, key_broken = _is_broken(query), _is_broken(key)
     broken = query_broken.unsqueeze(-1) | key_broken.unsqueeze(-2)
-    if not (is_traced() or bool(query_broken.any() | key_broken.any())):
+    if not (is_abstract(broken) or bool(query_broken.any() | key_broken.any())):
         scores = _pair_scores(call, query, key, bias, mask)
     elif _is_matrix_product(call):
         query_finite, key_finite = (torch.where(x.isfinite(), x, 0.0) for x in (query, key))
@@ -207,7 +207,7 @@ def _run_table(call: Call, drop: Drop) -> Tensor:
         value = values[..., first:last, :]
         broken = ~torch.isfinite(value)
         weights = drop(weights, start, stop, first, last).to(value.dtype)
-        if not (is_traced() or bool(broken.any())):
+        if not (is_abstract(broken) or bool(broken.any())):
             return weights @ torch.where(broken, 0.0, value)
         signs = signs_of_infinities(value)
         out = weights @ torch.where(broken, signs, value)  # not 0, which an infinite weight makes NaN

@@ -7,6 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from edgewise.attend import aggregate, attend
+from edgewise.backends.call import outside_autocast
 from edgewise.graph import Trace
 from edgewise.layers.given import pair_beside, pair_of, require_places, size_of, weight_of
 from edgewise.layers.heads import (
@@ -117,7 +118,7 @@ class MoleculeAttention(nn.Module):
         )
         nearness = Softmax() if self.kernel == "softmax" else _exponential
         attention_share, distance_share, bond_share = self.shares
-        with torch.autocast(to_coordinates.device.type, enabled=False):
+        with outside_autocast(to_coordinates.device):
             near = attend(
                 to_coordinates,
                 from_coordinates,

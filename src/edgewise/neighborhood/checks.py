@@ -56,6 +56,11 @@ def is_traced() -> bool:
     return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
+def is_abstract(x: Tensor) -> bool:
+    """Whether a tensor has no values that could be read even by waiting: while tracing, or on the device `meta`."""
+    return is_traced() or x.is_meta
+
+
 def number(owner: str, name: str, value: Any) -> float:
     """`value` as a number, possibly infinite; a tensor is refused, as its gradient would be lost."""
     if torch.compiler.is_compiling():  # symbolic values must not be specialized
