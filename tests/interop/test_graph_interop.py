@@ -141,6 +141,11 @@ def test_pyg_there_and_back(make):
     check_same(graph, from_pyg(to_pyg(graph)))
 
 
+def test_the_edges_of_a_pyg_batch_stand_graph_after_graph():
+    batch = Graph(None, Edges(*torch.tensor([[2, 0, 3, 1], [3, 1, 2, 0]]), 4, 4), offsets=torch.tensor([0, 2, 4]))
+    assert Graph.of(to_pyg(batch)).edges.senders.tolist() == [0, 1, 2, 3]
+
+
 def test_pyg_by_hand():
     graph = WeightedGraph(edges_of([(2, 0), (2, 0)], 4), torch.tensor([[0.25, 1.0], [0.5, 2.0]]))
     data = to_pyg(graph)

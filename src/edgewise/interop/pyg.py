@@ -49,7 +49,7 @@ def to_pyg(graph: Graph | Edges) -> "Data | HeteroData":
     edge_index (2, edge) goes from senders to receivers; edge_attr, x, pos, u (graph, feature) and, as a list,
     node_names are there where the graph has them, node_type and edge_type where types are numbers, edge_type_names
     where only edges have names. Tensors of `Data` are shared, not copied. Position encodings are left out, with a
-    warning.
+    warning. The edges of a `Batch` stand graph after graph, whatever their order was.
 
     Raises:
         ShapeError: senders and receivers are two sets of nodes, or there are virtual nodes.
