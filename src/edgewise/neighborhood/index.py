@@ -51,9 +51,10 @@ def copied(owner: str, name: str, value: Any) -> Tensor:
     is made in inference mode."""
     if torch.compiler.is_compiling():
         return _copied(owner, name, value)
-    value = untracked(value) if isinstance(value, Tensor) else value
-    if isinstance(value, Tensor) and is_batchedtensor(value):  # only vmap itself says why it takes no indices
-        return _copied(owner, name, value)
+    if torch._C._are_functorch_transforms_active() and isinstance(value, Tensor):
+        value = untracked(value)
+        if is_batchedtensor(value):  # only vmap itself says why it takes no indices
+            return _copied(owner, name, value)
     with outside_modes():
         return _copied(owner, name, value)
 
