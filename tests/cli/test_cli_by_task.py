@@ -10,6 +10,7 @@ from cli_tables import SMALL, molecules, write_csv
 from edgewise.cli.fingerprint import WITHOUT_VECTORS
 from edgewise.cli.training import all_flags, job_of
 from edgewise.errors import SettingError
+from edgewise.learn.networks.graph_layers import LAYERS, layers_for
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.settings import check_value, helps, spelled
 from edgewise.learn.tasks.config import defaults_of, groups_of
@@ -69,6 +70,15 @@ def test_the_help_says_which_tasks_need_target_columns(edgewise, tmp_path):
         assert "nodes and graphs have no default (also --target-column)" in words
         run = ("--edges", tmp_path / "edges.csv", "-o", tmp_path / "run")
         assert "no --target-columns were given" in edgewise("train", name, tmp_path / "nodes.csv", *run)[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "layers"), [("nodes", "nodes"), ("graphs", "graphs"), ("links", "links"), ("edges", "links")]
+)
+def test_a_task_has_the_flags_that_one_of_its_layers_reads(name, layers):
+    readable = {setting for layer in layers_for(layers) for setting in LAYERS[layer].readable(layers)}
+    of_layers = {field.name for field in dataclasses.fields(NodeSettings)}
+    assert of_layers & all_flags(name).keys() == of_layers & readable
 
 
 def test_the_help_of_fingerprint_has_flags_of_tasks_with_vectors_only(edgewise):

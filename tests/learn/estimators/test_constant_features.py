@@ -6,6 +6,7 @@ import torch
 
 from edgewise import EdgeClassifier, GraphClassifier, GraphRegressor, LinkPredictor, NodeClassifier
 from edgewise.learn.tables.scale import ColumnScaler
+from edgewise.learn.tasks.table_notes import constant_features
 
 SMALL = {"model_dim": 16, "epochs": 10, "dropout": 0.0}
 
@@ -58,7 +59,12 @@ def test_a_constant_beside_another_feature_is_one():
     found = scaler.transform(np.concatenate([values, [[4.0, -1e300, 3.0, np.inf]]]))
     assert found[:, 1].tolist() == [1.0] * 4
     assert not found[:, 2:].any(), "more ones would be one bias, learned faster"
-    assert not ColumnScaler.fit(values, np.arange(3)).transform(values)[:, 1:].any(), "heads have a bias"
+    first_is_kept = "warning: b, c, d have one value in all rows: the first counts as 1, the others are ignored"
+    assert constant_features(scaler, ["a", "b", "c", "d"], "rows") == [first_is_kept]
+    of_head = ColumnScaler.fit(values, np.arange(3))
+    assert not of_head.transform(values)[:, 1:].any(), "heads have a bias"
+    are_ignored = "warning: b, c, d have one value in all rows: they are ignored"
+    assert constant_features(of_head, ["a", "b", "c", "d"], "rows") == [are_ignored]
     mixed = [(np.concatenate([x, np.arange(len(x))[:, None] % 2], 1), edges) for x, edges in rings_and_stars(4.0)[0]]
     with pytest.warns(UserWarning, match="feature 0 has one value in all nodes of training graphs: it counts as 1"):
         classifier = GraphClassifier(model="gin", **{**SMALL, "epochs": 1}).fit(mixed, np.arange(40) % 2)

@@ -167,7 +167,7 @@ def test_files_are_parts(tmp_path):
     assert parts(split_rows(three, kind="file")) == expected
     two = read_molecules(paths[::2], columns, with_descriptors=False).rows
     assert sizes_of(split_rows(two, kind="file")) == [18, 2, 6]
-    with pytest.raises(DataError, match=r"split is file, but there are 1 files; expected two \(train, test\)"):
+    with pytest.raises(DataError, match=r"split is file, but the data are 1 file; expected two \(train, test\)"):
         split_rows(TABLE, kind="file")
     paths[1].write_text("smiles,y\nxyz,1\n")
     with pytest.raises(DataError, match=r"b, x\.csv: no row can be used\."):

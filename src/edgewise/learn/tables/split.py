@@ -315,7 +315,8 @@ def _by_file(table: Rows, rows: RowNumbers) -> list:
     num_files = len(table.cells.files)
     if num_files not in (2, 3):
         raise DataError(
-            f"--split is file, but there are {num_files} files; expected two (train, test) or three (train, val, test)."
+            f"--split is file, but the data are {plural(num_files, 'file')}; expected two (train, test) or three "
+            "(train, val, test)."
         )
     splits = [rows[table.cells.file_of_row[rows] == number] for number in range(num_files)]
     for name, split in zip(table.cells.files, splits, strict=True):

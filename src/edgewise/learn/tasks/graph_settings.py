@@ -1,12 +1,12 @@
 """Settings that runs over graphs share: a model that is named by its layer, and how features of nodes are scaled."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from edgewise.errors import SettingError
 from edgewise.learn.files import JsonObject
-from edgewise.learn.networks.graph_layers import LAYERS, Task, with_recipe
+from edgewise.learn.networks.graph_layers import LAYERS, Task, layers_for, with_recipe
 from edgewise.learn.networks.graph_settings import NodeSettings
 from edgewise.learn.settings import Values, check, setting, spelled
 from edgewise.learn.tables.columns import Columns
@@ -53,6 +53,12 @@ def holds_types(files: Sequence[str]) -> bool:
     """Whether one of the files is a graph that says the types of its nodes or edges."""
     arrays = [array_names(name) for name in files if name.lower().endswith(".npz")]
     return any({"node_type", "edge_type"} & names for names in arrays)
+
+
+def unread(task: Task) -> dict[str, str]:
+    """The settings of layers that no layer of a task reads, and why they do nothing."""
+    names = {name for layer in layers_for(task) for name in LAYERS[layer].readable(task)}
+    return {field.name: "no model of this task reads it" for field in fields(NodeSettings) if field.name not in names}
 
 
 def named_layer(

@@ -227,6 +227,8 @@ def constant_features(
     if not constant or not scaler.smallest:  # nothing was seen, such as edges of graphs without any
         return []
     shown = ", ".join(constant[:MAX_NAMED]) + (f" and {len(constant) - MAX_NAMED} more" * (len(constant) > MAX_NAMED))
-    verb, it = ("has", "it") if len(constant) == 1 else ("have", "they")
-    use = f"{it} count{'s' * (it == 'it')} as 1" if scaler.ones else f"{it} {'is' if it == 'it' else 'are'} ignored"
+    if len(constant) == 1:
+        verb, use = "has", "it counts as 1" if scaler.ones else "it is ignored"
+    else:
+        verb, use = "have", "the first counts as 1, the others are ignored" if scaler.ones else "they are ignored"
     return [f"warning: {shown} {verb} one value in all {what}: {use}"]

@@ -9,7 +9,7 @@ from edgewise.learn.readers.graphs.source import GraphSource
 from edgewise.learn.settings import setting
 from edgewise.learn.tables.columns import AUTO
 from edgewise.learn.tasks.config import TaskSettings
-from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, named_layer
+from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, named_layer, unread
 from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
@@ -59,6 +59,7 @@ SETTINGS = TaskSettings(
         **dict.fromkeys(("smiles_columns", "text_columns"), ""),
         "edges": "the data are the edges",
         **dict.fromkeys(("node_type_column", "edge_type_column"), "no model of edges reads types"),
+        **unread("links"),
     },
     choices={"model": layers_for("links")},
     derive=named_layer("links", LAYERS, RECIPE, head_reads_edges=True),

@@ -8,7 +8,7 @@ from edgewise.learn.networks.graph_settings import GraphSettings, NodeSettings
 from edgewise.learn.readers.graphs.source import GraphColumns, GraphsSource
 from edgewise.learn.settings import check_heads
 from edgewise.learn.tasks.config import Sign, TaskSettings, Values
-from edgewise.learn.tasks.graph_settings import with_layer
+from edgewise.learn.tasks.graph_settings import unread, with_layer
 from edgewise.learn.tasks.table_settings import NODE_DEFAULTS, TableRunSettings
 from edgewise.learn.training.settings import TrainSettings
 
@@ -56,6 +56,7 @@ SETTINGS = TaskSettings(
             ("node_type_column", "edge_type_column"),
             "no model of many graphs reads types; name the words of nodes with --category-columns",
         ),
+        **unread("graphs"),
     },
     choices={"model": layers_for("graphs")},
     derive=sizes_of_layer,

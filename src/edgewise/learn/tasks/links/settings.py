@@ -11,7 +11,7 @@ from edgewise.learn.settings import check, setting
 from edgewise.learn.tables.columns import AUTO, MISSING, Columns
 from edgewise.learn.tables.options import TableFormat
 from edgewise.learn.tasks.config import TaskSettings, check_split_sizes
-from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, named_layer
+from edgewise.learn.tasks.graph_settings import GRAPH_RECIPE, FeatureScaling, named_layer, unread
 from edgewise.learn.training.settings import TrainSettings
 
 RECIPE = replace(GRAPH_RECIPE, epochs=100, patience=20, final_learning_rate=1e-4, weight_decay=0.0, clip_norm=1.0)
@@ -33,6 +33,7 @@ FOREIGN = {
     "huber_width": "links are learned by cross-entropy",
     "node_type_column": "no model of links reads types of nodes and edges",
     "edge_type_column": "no model of links reads types of nodes and edges",
+    **unread("links"),
 }
 """Settings of other tasks, and why they do nothing here."""
 
