@@ -114,7 +114,7 @@ class Checks:
             _next.function = before
 
 
-FIRST_CALLS, EVERY_FURTHER = 16, 64
+FIRST_CALLS, EVERY_FURTHER = 4, 64
 """Calls of a `def` that are looked at in each test, and which of those after them are."""
 
 
