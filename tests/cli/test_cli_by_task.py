@@ -67,7 +67,7 @@ def test_the_help_says_which_tasks_need_target_columns(edgewise, tmp_path):
     pd.DataFrame({"graph": [0], "from": [0], "to": [1]}).to_csv(tmp_path / "edges.csv", index=False)
     for name in ("nodes", "graphs"):
         words = " ".join(edgewise("train", name, "--help")[1].split())
-        assert "nodes and graphs have no default (also --target-column)" in words
+        assert "for nodes and graphs it must be given (also --target-column)" in words
         run = ("--edges", tmp_path / "edges.csv", "-o", tmp_path / "run")
         assert "no --target-columns were given" in edgewise("train", name, tmp_path / "nodes.csv", *run)[2]
 

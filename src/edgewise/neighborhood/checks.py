@@ -57,7 +57,7 @@ def is_traced() -> bool:
 
 
 def is_abstract(x: Tensor) -> bool:
-    """Whether a tensor has no values that could be read even by waiting: while tracing, or on the device `meta`."""
+    """Whether the values of a tensor cannot be read, even by waiting: while tracing, or on the device `meta`."""
     return is_traced() or x.is_meta
 
 

@@ -38,7 +38,7 @@ class Columns:
     """SMILES or InChI of the molecules of a row: one column, or two for a cation and an anion."""
     target_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("target-column",))
     """What to predict. In a table of molecules, texts or edges this is by default every column without another role;
-    nodes and graphs have no default."""
+    for nodes and graphs it must be given."""
     descriptors_columns: tuple[str, ...] = setting((), metavar="COLUMN", aliases=("feature-columns",))
     """Numbers that belong to the row: temperature, pressure, features of a node."""
     ignore_columns: tuple[str, ...] = setting((), metavar="COLUMN")

@@ -1,7 +1,6 @@
 """Graphs: a number or a class for each of many graphs."""
 
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -234,9 +233,13 @@ class GraphsEncoder:
                 raise DataError(f"sizes.num_edge_features is {size}, but scales have {expected}.")
 
 
-def read_data(settings: GraphRunSettings, **how: Any) -> GraphData:
-    options = {"need_roots": settings.whole.needs_roots, "strict": settings.strict, **how}
-    return read_graphs(settings.data, settings.columns, settings.graph, **options)
+def read_data(
+    settings: GraphRunSettings, words: Categories | None = None, edge_words: Categories | None = None
+) -> GraphData:
+    """The graphs of a run; where words are given, graphs that have others are rejected."""
+    source = settings.data, settings.columns, settings.graph
+    need_roots, strict = settings.whole.needs_roots, settings.strict and words is None
+    return read_graphs(*source, need_roots=need_roots, strict=strict, categories=words, edge_categories=edge_words)
 
 
 def with_training_words(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple[GraphData, Splits]:
@@ -247,7 +250,7 @@ def with_training_words(settings: GraphRunSettings, data: GraphData, splits: Spl
     edge_words = words_in_use(data.edges.categories, data.edges.features[is_trained[data.graph_of_edge]])
     if words == data.categories and edge_words == data.edges.categories:
         return data, splits
-    again = read_data(settings, strict=False, categories=words, edge_categories=edge_words)
+    again = read_data(settings, words, edge_words)
     val, test = (rows[again.rows.trainable[rows]] for rows in (splits.val, splits.test))
     return replace(again, rows=replace(again.rows, columns=data.rows.columns)), replace(splits, val=val, test=test)
 
