@@ -70,6 +70,12 @@ def test_what_it_is_kept_as(classifier, tmp_path):
         TextClassifier.load(tmp_path / "run")
 
 
+def test_a_loaded_model_predicts_with_the_threads_of_its_training(tmp_path):
+    classifier = TextClassifier(**{**SMALL, "epochs": 1}, threads=3).fit(TEXTS, LABELS)
+    classifier.save(tmp_path / "run")
+    assert TextClassifier.load(tmp_path / "run").trained_.threads == classifier.trained_.threads == 3
+
+
 @pytest.mark.parametrize(
     "labels",
     [

@@ -30,7 +30,7 @@ from edgewise.learn.estimators.scikit_learn import BaseEstimator
 from edgewise.learn.estimators.scikit_learn import NotFittedError as _NotFittedError
 from edgewise.learn.files import JsonObject
 from edgewise.learn.fitted import Fitted
-from edgewise.learn.tasks.config import RunSettings
+from edgewise.learn.tasks.config import RunSettings, defaults_of
 from edgewise.learn.tasks.registry import explainable_of
 from edgewise.learn.tasks.run import fit
 from edgewise.learn.tasks.task import Prepared, Task
@@ -210,6 +210,9 @@ def load(
         estimator = kind(**parameters)
     except TypeError as error:
         raise RunFolderError(f"{run.path}: the parameters of {kind.__name__} cannot be read: {error}.") from error
+    # As after the training: another number of threads may round otherwise.
+    threads = changed_values(estimator).get("threads")
+    trained.threads = threads if isinstance(threads, int) else defaults_of(adapter.task.settings)["threads"]
     estimator.trained_ = trained
     estimator.metrics_ = run.read_object("metrics.json") if run.is_finished else {}
 
