@@ -96,7 +96,7 @@ def test_a_long_text_is_read_in_pieces_and_nothing_is_lost(tokenizer, monkeypatc
     assert pieces.numbers.tolist() == whole.numbers.tolist()
 
 
-@pytest.mark.parametrize("separator", ["\n\n\n", " \n \n ", "\t\r\n\r\n"])
+@pytest.mark.parametrize("separator", ["\n\n\n", " \n \n ", "\t\r\n\r\n", "!\x1c\n"])
 def test_spaces_at_the_ends_of_lines_stay_together_in_pieces(separator, monkeypatch):
     """A piece began within them, and joined others than the whole text does."""
     long = separator.join("abcde"[: 1 + line % 5] for line in range(40))

@@ -37,8 +37,9 @@ ALL_UNKNOWN = "ok, but no word of it is in the vocabulary: the prediction knows 
 """The status of a row that is predicted from unknown tokens alone."""
 CHUNK = 2**16
 """Characters that are turned into tokens at a time, so that a long text shows no long pause and little memory."""
-LINE_END = re.compile(r"(?<=\S)\s*\n")
-"""The end of a line with all spaces before it: byte pairs join spaces, so that no cut may stand between them."""
+LINE_END = re.compile(r"(?<=[\S\x1c-\x1f])[^\S\x1c-\x1f]*\n")
+"""The end of a line with all spaces before it: byte pairs join spaces, so that no cut may stand between them. The
+control characters are spaces to Python alone."""
 
 
 @dataclass(frozen=True, eq=False)
