@@ -1,6 +1,7 @@
 """Layers: the same numbers for a sequence and its graph, every way to combine heads, the dense forms, the trace."""
 
 import copy
+import functools
 import math
 
 import pytest
@@ -357,6 +358,31 @@ def test_tensors_of_an_object_of_your_own_are_those_of_the_layer(is_learned):
         stored = layer.state_dict() | {"score.scale": torch.tensor(3.0)}
         layer.load_state_dict(stored, assign=True)
         torch.testing.assert_close(layer(x), other)
+
+
+def test_an_object_of_your_own_may_have_slots_and_be_a_method_or_partial():
+    """They came back without their slots, or were made as no method and no partial can be."""
+
+    class Own:
+        __slots__ = ("__dict__", "factor")
+
+        def __init__(self):
+            self.factor, self.scale = 2, torch.ones(())
+
+        def __call__(self, query, key):
+            return self.factor * self.scale * (query * key).sum(-1)
+
+        def method(self, query, key):
+            return self(query, key)
+
+        method.noted = torch.ones(())
+
+    part = functools.partial(Own())
+    part.noted = torch.ones(())
+    x = torch.randn(5, 12)
+    for score in (Own(), Own().method, part):
+        layer = MultiHeadAttention(12, 3, score=score)
+        torch.testing.assert_close(layer.score()(x, x), 2 * (x * x).sum(-1))
 
 
 def test_a_learned_temperature_is_a_parameter_of_the_layer():

@@ -2,8 +2,9 @@
 
 import math
 from collections.abc import Callable
+from copy import copy
 from dataclasses import is_dataclass, replace
-from types import FunctionType
+from types import FunctionType, MethodType
 from typing import Any
 
 import torch
@@ -101,11 +102,12 @@ class Given(nn.Module):
 
     def forward(self) -> Any:
         """The part as it was given, with its tensors as they are now."""
-        if not self.names or isinstance(self.part, nn.Module | FunctionType):  # which read tensors of their own
+        # Modules, functions, methods and classes read tensors of their own.
+        if not self.names or isinstance(self.part, type | nn.Module | FunctionType | MethodType):
             return self.part
         tensors = {name: getattr(self, name) for name in self.names}
         if is_dataclass(self.part) and not isinstance(self.part, type):
             return replace(self.part, **tensors)
-        part = object.__new__(type(self.part))
-        part.__dict__.update(self.part.__dict__ | tensors)
+        part = copy(self.part)  # with its slots, and as the classes of other libraries are made
+        part.__dict__.update(tensors)
         return part
