@@ -68,6 +68,9 @@ def test_words_of_test_graphs_alone_teach_nothing(learn, rings, edgewise, tmp_pa
     assert set(tested["plain"]) - set(tested["new"]) == {"g39"}
     assert {name: tested["plain"][name] for name in ("g35", "g36", "g37")}.items() <= tested["new"].items()
 
+    code, _, err = learn(*words, "--strict", folder="strict", nodes=files[0], edges=files[1])
+    assert code != 0 and "'odd' is not one of the 2 known words" in err and "drop --strict" in err
+
     code, _, err = edgewise(
         "predict", tmp_path / "new", files[0], "--edges", files[1], "-o", tmp_path / "predicted.csv"
     )

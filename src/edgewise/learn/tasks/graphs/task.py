@@ -238,13 +238,13 @@ def read_data(
 ) -> GraphData:
     """The graphs of a run; where words are given, graphs that have others are rejected."""
     source = settings.data, settings.columns, settings.graph
-    need_roots, strict = settings.whole.needs_roots, settings.strict and words is None
+    need_roots, strict = settings.whole.needs_roots, settings.strict
     return read_graphs(*source, need_roots=need_roots, strict=strict, categories=words, edge_categories=edge_words)
 
 
 def with_training_words(settings: GraphRunSettings, data: GraphData, splits: Splits) -> tuple[GraphData, Splits]:
     """Where other graphs have words that no training graph has, they are read again as graphs to predict are: nothing
-    is known of these words. Graphs that cannot be read then are in no split."""
+    is known of these words. Graphs that cannot be read then are in no split, and --strict stops at the first."""
     is_trained = np.isin(np.arange(len(data.rows)), splits.train)
     words = words_in_use(data.categories, data.features[np.repeat(is_trained, data.num_nodes)])
     edge_words = words_in_use(data.edges.categories, data.edges.features[is_trained[data.graph_of_edge]])
