@@ -5,8 +5,10 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from cli_tables import read_csv, write_csv
+from edgewise import LinkPredictor
 from edgewise.learn.networks.graph_layers import layers_for
 
 SMALL = ["--task-type", "link", "--model-dim", 8, "--dropout", 0.2]
@@ -41,6 +43,26 @@ def learn(edgewise, graph, tmp_path):
         return edgewise("train", nodes, "--edges", edges, *flags, *words, "-o", tmp_path / folder)
 
     return run
+
+
+def test_words_of_test_links_alone_teach_nothing(learn, graph, tmp_path):
+    edges = pd.read_csv(graph[1])
+    edges["part"] = np.resize(["train"] * 8 + ["val", "test"], len(edges))
+    # A link is in one split, whichever way it goes and however often it stands there.
+    edges = edges[~edges.apply(lambda edge: "-".join(sorted(edge[["from", "to"]])), axis=1).duplicated()]
+    edges["by"] = np.resize(["mail", "phone"], len(edges))
+    weights, words = [], []
+    for name, of_tests in (("as before", "mail"), ("another", "carrier pigeon")):
+        edges.loc[edges["part"] == "test", "by"] = of_tests
+        write_csv(tmp_path / f"{name}.csv", edges.to_dict("list"))
+        flags = ["--splits-column", "part", "--edge-category-columns", "by", "--model", "gat", "--num-heads", 2]
+        code, _, err = learn(*flags, edges=tmp_path / f"{name}.csv", folder=name, epochs=2)
+        assert (code, err) == (0, "")
+        model = LinkPredictor.load(tmp_path / name).trained_
+        words.append(model.encoder.edge_categories)
+        weights.append(model.model.state_dict())
+    assert words == [{"by": ["mail", "phone"]}] * 2
+    assert all(torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
 
 
 @pytest.mark.parametrize("model", layers_for("links"))

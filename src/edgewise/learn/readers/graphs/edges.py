@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float32, Int64
 from edgewise.errors import DataError, plural
 from edgewise.learn.readers.graphs.ends import Share, columns_of_ends
 from edgewise.learn.readers.graphs.names import NodeNames, RowLabels
-from edgewise.learn.readers.graphs.node_features import Categories, one_hot
+from edgewise.learn.readers.graphs.node_features import Categories, one_hot, words_in_use
 from edgewise.learn.readers.graphs.source import AnySource, GraphSource
 from edgewise.learn.tables.cell import Problems, Rejection, in_threads, missing, parse_columns
 from edgewise.learn.tables.labels import words_of
@@ -76,6 +76,14 @@ class EdgeList:
     def num_loops(self) -> int:
         """Edges from a node to itself."""
         return int((self.senders == self.receivers).sum())
+
+    def with_words_of(self, is_known: Bool[np.ndarray, " edge"]) -> "EdgeList":
+        """The same edges, whose features have only the words of those that are known."""
+        words = words_in_use(self.categories, self.features[is_known])
+        is_kept = [word in words[column] for column, known in self.categories.items() for word in known]
+        num_numbers = self.features.shape[1] - len(is_kept)
+        features = self.features[:, np.array([True] * num_numbers + is_kept, dtype=bool)]
+        return replace(self, features=features, categories=words)
 
     def degrees(self, num_nodes: int) -> Int64[np.ndarray, " node two"]:
         """Incoming and outgoing edges of each node: the features of nodes without others."""

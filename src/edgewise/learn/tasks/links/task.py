@@ -122,6 +122,8 @@ def prepared(settings: LinkRunSettings, data: LinkData, splits: LinkSplits) -> P
         )
     settings = replace(settings, train=replace(settings.train, batch_size=batch_size))
     training_edges = data.links.edge_mask(splits.message_passing)
+    graph = replace(data.graph, edges=data.graph.edges.with_words_of(training_edges))
+    data = replace(data, graph=graph)
     return Prepared(settings, data, splits, untrained(settings, data.graph, data.nodes, training_edges))
 
 
