@@ -2,7 +2,7 @@
 
 EdgewiseError
 ├── ShapeError(ValueError)               an axis has the wrong size, or a tensor the wrong rank or dtype
-├── UnsupportedError(NotImplementedError) a backend, layer or model cannot do what is asked; the message says why
+├── UnsupportedError(NotImplementedError) a backend, layer or model does not support a call; the message says why
 ├── DataError(ValueError)                a file, row or column cannot be used; the message names the place
 │   └── CellTypeError(TypeError)         a value is neither a number nor text
 ├── SettingError(ValueError)             an option has a value it cannot have
@@ -28,7 +28,7 @@ class ShapeError(EdgewiseError, ValueError):
 
 
 class UnsupportedError(EdgewiseError, NotImplementedError):
-    """A backend that was chosen by name, a layer or a model cannot do what is asked; the message says why."""
+    """A backend that was chosen by name, a layer or a model does not support a call; the message says why."""
 
 
 class DataError(EdgewiseError, ValueError):

@@ -102,7 +102,7 @@ class Given(nn.Module):
 
     def forward(self) -> Any:
         """The part as it was given, with its tensors as they are now."""
-        # Modules, functions, methods and classes read tensors of their own.
+        # Modules, functions, methods and classes hold their tensors themselves.
         if not self.names or isinstance(self.part, type | nn.Module | FunctionType | MethodType):
             return self.part
         tensors = {name: getattr(self, name) for name in self.names}

@@ -146,8 +146,8 @@ def flag_of(field: SettingField) -> str:
     return field.metadata.get("flag") or spelled(field.name)
 
 
-def spellings_of(field: SettingField) -> list[str]:
-    """The names that the flag of a field has, as Python writes them: its own, and its aliases."""
+def names_of_flag(field: SettingField) -> list[str]:
+    """The name of the flag of a field, and its aliases, as names in Python."""
     flags = (flag_of(field).removeprefix("--"), *field.metadata.get("aliases", ()))
     return [flag.replace("-", "_") for flag in flags]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from edgewise.choices import Registry, load
 from edgewise.errors import RunFolderError, SettingError
-from edgewise.learn.settings import spellings_of
+from edgewise.learn.settings import names_of_flag
 from edgewise.learn.tasks.config import TaskSettings, owners_of
 from edgewise.learn.training.folder import RunFolder
 
@@ -91,7 +91,7 @@ def tasks_with(setting: str) -> list[str]:
         declared = settings_of(name)
         for setting_name, (_, field) in owners_of(declared.run_type).items():
             is_free = setting_name not in declared.unused and not field.metadata.get("hidden")
-            if is_free and setting in spellings_of(field):
+            if is_free and setting in names_of_flag(field):
                 tasks.append(name)
     return tasks
 
@@ -103,7 +103,7 @@ def by_setting(config: Mapping[str, object], source: str) -> dict[str, object]:
         SettingError: Two of its names are of one setting.
     """
     fields = [item for name in names() for item in owners_of(settings_of(name).run_type).items()]
-    settings = {spelling: setting for setting, (_, field) in fields for spelling in spellings_of(field)}
+    settings = {spelling: setting for setting, (_, field) in fields for spelling in names_of_flag(field)}
     settings |= {setting: setting for setting, _ in fields}
     values: dict[str, object] = {}
     written: dict[str, str] = {}

@@ -138,7 +138,7 @@ def _add_tokens(folder: Path, tokenizer: Tokenizer, config: JsonObject) -> None:
                 f"{folder}: the added token {content!r} is number {number}, but {actual} by the vocabulary."
             )
 
-    # Our own vocabularies of characters read the names of special tokens letter by letter.
+    # Our vocabularies of characters read the names of special tokens letter by letter.
     if tokenizer.kind == "characters":
         return
     has_file = (folder / "tokenizer.json").is_file()
